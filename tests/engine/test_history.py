@@ -6,8 +6,18 @@ import threading
 
 import pytest
 
+from brimful import budget
 from brimful.engine import Engine
-from brimful.engine.history import FIRST_PAGE, MAX_PAGE, HistoryReach, PackageCache, RecentHistory
+from brimful.engine.history import (
+    FIRST_PAGE,
+    MAX_PAGE,
+    HistoryReach,
+    PackageCache,
+    RecentHistory,
+    get_history_reach,
+    load_history,
+)
+from brimful.policies import load_policy
 from brimful.records import Memory, Message, Room
 from brimful.testing import WordCounter
 
@@ -224,3 +234,35 @@ def test_for_a_question_about_people_the_best_three_stand_out(run, new_engine):
     assert sum(hit.stands_out for hit in about_people) == 3
     assert all(hit.stands_out for hit in about_people[:3])
     assert not any(hit.stands_out for found in others for hit in found)
+
+
+def test_a_ledger_begins_at_the_same_message_for_a_while(run, new_engine):
+    reach = get_history_reach(load_policy("agent"), budget(model="gpt-4o", policy="agent", window=6_000))
+
+    async def story():
+        async with new_engine(model="gpt-4o", embedder="none") as engine:
+            starts = []
+            for at in range(4 * reach.span):
+                await engine.post(room="r", text=f"Message {at}.", at=NOW + at)
+                if at % 64 == 63:
+                    read = await load_history(
+                        engine.store,
+                        "r",
+                        counter=WordCounter(),
+                        vocabulary=None,
+                        reach=reach,
+                        cache=PackageCache(),
+                        newest=None,
+                    )
+                    starts.append((at + 1 - len(read.messages), read.messages[-1].seq))
+            return starts
+
+    starts = run(story())
+    assert all(skipped == max(0, oldest - 1) for skipped, oldest in starts)
+    assert len({oldest for _, oldest in starts}) <= 1 + 3 * 4 + 1
+    assert all(64 * (at + 1) - oldest <= 1.25 * reach.span + 1 for at, (_, oldest) in enumerate(starts))
+    assert all(64 * (at + 1) - oldest >= min(64 * (at + 1) - 1, reach.span) for at, (_, oldest) in enumerate(starts))
+
+
+def test_an_empty_room_has_no_oldest_message():
+    assert HistoryReach(tokens=10, sure=0, span=8).find_oldest([]) == 0

@@ -43,7 +43,7 @@ from brimful.core.labels import (
 from brimful.core.model import ModelInfo
 from brimful.core.policy import Layout
 from brimful.core.prompt import Message, Prompt, Tool
-from brimful.core.selection import LEDGER_ID, HistoryStart, Selection
+from brimful.core.selection import LEDGER_ID, HistoryStart, RetrievedItem, Selection, ToolLoop
 from brimful.core.units import Tie, TimeKey, Unit, time_key
 
 NOTE_KIND: Final = "system-note"
@@ -68,7 +68,7 @@ class Arrangement(msgspec.Struct, frozen=True):
     broken: tuple[str, ...] = ()
 
 
-def arrange(
+def arrange(  # noqa: PLR0913 - everything that the order depends on
     selection: Selection,
     *,
     model: ModelInfo,
@@ -78,14 +78,16 @@ def arrange(
     names: NameStyle,
     break_tokens: bool,
     days: bool = False,
+    loop: ToolLoop | None = None,
 ) -> Arrangement:
     """Return the prompt that holds exactly the selected units, and where each of them is in it.
 
-    With `days`, the first message that a user wrote on a day begins with that day.
+    With `days`, the first message that a user wrote on a day begins with that day. In a tool `loop`, what was found
+    stays before the question, in its order.
     """
     units = _join_media(selection.units)
     regions = _group_by_region(units)
-    messages = _ordered_messages(regions, units, layout, within_turns=model.alternate)
+    messages = _ordered_messages(regions, units, layout, loop, within_turns=model.alternate)
     placements = _find_placements(regions, messages, [(unit.key, unit.tie) for unit in selection.units if unit.tie])
     messages = short_ids(messages) if model.short_ids else unique_ids(messages)
     if names != "field":
@@ -129,15 +131,17 @@ def _strings(package: ContentPackage) -> Iterator[str]:
                 yield content
 
 
-def find_history_start(selection: Selection, carried: str = "") -> HistoryStart | None:
+def find_history_start(
+    selection: Selection, carried: str = "", *, question: str = "", retrieved: tuple[RetrievedItem, ...] = ()
+) -> HistoryStart | None:
     """Return where the optional part of history began, which the next context needs to keep its prefix.
 
-    `carried` is a digest of what earlier rounds wrote.
+    `carried` is a digest of what earlier rounds wrote, and `retrieved` is what was found for the `question`.
     """
     optional = sorted([unit for unit in selection.units if not unit.fixed and _is_history(unit)], key=_start_key)
     task = {unit.key for unit in selection.required}
     units = [unit for unit in optional if unit.key not in task]
-    if not units and selection.ledger is None:
+    if not units and selection.ledger is None and not question:
         return None
     return HistoryStart(
         first=units[0].key if units else "",
@@ -147,6 +151,8 @@ def find_history_start(selection: Selection, carried: str = "") -> HistoryStart 
         divided=selection.divided,
         ledger=selection.ledger,
         carried=carried,
+        question=question,
+        retrieved=retrieved,
     )
 
 
@@ -206,17 +212,27 @@ def _group_by_region(units: Sequence[Unit]) -> _Regions:
     return regions
 
 
-def _ordered_messages(regions: _Regions, units: Sequence[Unit], layout: Layout, *, within_turns: bool) -> list[Message]:
-    has_blocks = regions["pinned"] or regions["related"]  # whose lines must not look like a speaker's
+def _ordered_messages(
+    regions: _Regions,
+    units: Sequence[Unit],
+    layout: Layout,
+    loop: ToolLoop | None,
+    *,
+    within_turns: bool,
+) -> list[Message]:
+    has_blocks = regions["pinned"] or regions["related"] or loop  # whose lines must not look like a speaker's
     speakers = speaker_prefixes(package for unit in units for package in unit.packages if has_blocks)
     stable = _mark_last_cached([*_system(regions), *_pinned(regions, speakers, layout)])
-    related = list(_related(regions, speakers, layout))
+    related = list(_related(regions, speakers, layout, loop.retrieved if loop else None))
     if layout.related == "system":
         stable += [msgspec.structs.replace(block, role="system") for block in related]
         related = []
     history, current = list(_history(regions)), _current(regions)
     notes = [package for _, package in regions["note"]]
-    return [*stable, *_insert_notes(history, related, current, notes, within_turns=within_turns)]
+    end = len(history)
+    if loop is not None:
+        end = next((i for i, message in enumerate(history) if loop.question in message.sources), end)
+    return [*stable, *_insert_notes([*history, *current], end, related, notes, within_turns=within_turns)]
 
 
 def _find_placements(
@@ -251,15 +267,21 @@ def _pinned(regions: _Regions, speakers: Collection[str], layout: Layout) -> Ite
         yield _block("system", PINNED_OPEN, PINNED_CLOSE, packages, speakers, layout.timezone)
 
 
-def _related(regions: _Regions, speakers: Collection[str], layout: Layout) -> Iterator[Message]:
-    """Yield the retrieved block in the order of the layout; items of a day stay together, by time."""
-    if layout.order == "time":
+def _related(
+    regions: _Regions, speakers: Collection[str], layout: Layout, retrieved: Collection[str] | None
+) -> Iterator[Message]:
+    """Yield the retrieved block, as it was or in the order of the layout; items of a day stay together, by time."""
+    if retrieved is not None:
+        ranks = {id: rank for rank, id in enumerate(retrieved)}
+        rows = sorted(regions["related"], key=lambda row: ranks.get(row[0].key, len(ranks)))
+        packages = [package for _, package in rows]
+    elif layout.order == "time":
         packages = _sort_by_time(regions["related"])
     else:
         rows = sorted(regions["related"], key=lambda row: (row[0].score.total, row[0].when))
         packages = [package for _, package in rows]
     packages = _group_by_heading(packages, layout.timezone)
-    if layout.order == "best-first":
+    if layout.order == "best-first" and retrieved is None:
         packages = _group_by_heading(packages[::-1], layout.timezone)
     if packages:
         yield _block("user", RELATED_OPEN, RELATED_CLOSE, packages, speakers, layout.timezone)
@@ -368,20 +390,19 @@ def index_at_depth(messages: Sequence[T], depth: int, counts: Callable[[T], bool
 
 
 def _insert_notes(
-    history: list[Message],
+    messages: list[Message],
+    end: int,
     related: list[Message],
-    current: list[Message],
     notes: Sequence[ContentPackage],
     *,
     within_turns: bool,
 ) -> list[Message]:
-    """Insert notes among the messages, the deepest first, then by position.
+    """Insert what was found at an index, and notes among the messages, the deepest first, then by position.
 
-    A note moves with every turn, because the end does. So the cached prefix ends before the first of them.
+    A note moves with every turn, because the end does. So the cached prefix ends before the first of them. In a tool
+    loop, what was found does not move, so there is a second one that ends with the last result.
     `within_turns` keeps the user's messages from coming between tool results and the answer to them.
     """
-    end = len(history)
-    messages = [*history, *current]
     related_at = index_before_calls(messages, end) if within_turns and related else end
     messages[related_at:related_at] = related
     blocks = {id(block) for block in related}
@@ -395,6 +416,8 @@ def _insert_notes(
         placed = sorted(((_note_index(messages, i, note), note) for i, note in placed), key=lambda row: row[0])
     stable = min([related_at, *(i for i, _ in placed)])
     messages[:stable] = _mark_last_cached(messages[:stable])
+    if messages and messages[-1].role == "tool" and not notes:
+        messages = _mark_last_cached(messages)
     for index, note in reversed(placed):
         messages.insert(index, _message(note))
     return messages

@@ -137,7 +137,7 @@ Reason = Literal[
     "trimmed",  # in at first, then dropped as the worst of its pool because the whole was over the limit
     "no-modality",  # the model or the wire format does not support this kind of media
     "not-needed",  # media of an older message that the current message does not ask about
-    "unchanged",  # media that the previous context left out: the prefix stays the same
+    "unchanged",  # media or finds that the previous context left out: the prefix stays the same
     "message-dropped",  # media of a message that is not in
     "no-pool",  # no pool of the policy takes its kind
     "verbatim",  # a summary that is not needed because the messages it covers are in

@@ -59,9 +59,19 @@ def fill(
     shaper: Shaper,
     writer: LedgerWriter,
     previous: HistoryStart | None = None,
+    retrieved: Mapping[str, int] | None = None,
 ) -> Selection:
-    """Choose the units that get in."""
-    filling = _Filling(queues, policy, budget, base=base, shaper=shaper, writer=writer, previous=previous)
+    """Choose the units that get in. In a tool loop, `retrieved` is what was found for the question."""
+    filling = _Filling(
+        queues,
+        policy,
+        budget,
+        base=base,
+        shaper=shaper,
+        writer=writer,
+        previous=previous,
+        retrieved=retrieved,
+    )
     filling.require()
     for pool in policy.pools:
         filling.fill_pool(pool)
@@ -137,7 +147,7 @@ class Pick(msgspec.Struct, frozen=True, kw_only=True):
             chosen=choice.chosen,
             duplicates=[*duplicates, *choice.copies],
             limited=choice.limited or self.limited,
-            limits=choice.limits if choice.limited else self.limits,
+            limits=choice.limits or self.limits,
             stepped=self.stepped or choice.stepped,
             continued=self.continued or choice.continued,
             divided=self.divided if choice.divided is None else choice.divided,
@@ -158,6 +168,7 @@ class _Filling:
         shaper: Shaper,
         writer: LedgerWriter,
         previous: HistoryStart | None,
+        retrieved: Mapping[str, int] | None,
     ) -> None:
         self.policy = policy
         self.budget = budget
@@ -165,6 +176,7 @@ class _Filling:
         self.shaper = shaper
         self.writer = writer
         self.previous = previous
+        self.retrieved = retrieved
         self.queues = dict(queues.queues)
         self.waiting_media = queues.media
         candidates = chain(queues.fixed, *(queue.waiting for queue in queues.queues.values()))
@@ -328,7 +340,7 @@ class _Filling:
     def reconsider(self, pool: Pool) -> None:
         """Add a duplicate after all if its original did not get in and there is room."""
         pick = self.picks[pool.name]
-        if pool.contiguous or not pick.duplicates:
+        if pool.contiguous or not pick.duplicates or self.retrieved is not None:
             return
         true = {unit.key for unit, _ in self._duplicates(pool)}
         price = self.policy.token_price if pool.optimize else 0.0
@@ -391,6 +403,7 @@ class _Filling:
             balance=balance,
             min_tokens=int(self.budget.limit(pool.name) * pool.need.min_share) if pool.need else 0,
             previous=self.previous,
+            retrieved=self.retrieved,
         )
         if pool.ledger is not None:
             choice = choose_with_ledger(pool, unique.units, setting, self.writer)

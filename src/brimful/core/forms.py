@@ -13,7 +13,7 @@ import msgspec
 
 from brimful.cache import content_bytes, memoize
 from brimful.core.content import ContentPackage, Form, Media, Part, Text, ToolCall, ToolResult, with_content
-from brimful.core.cost import REASONING_KEY, count_content, is_from_user, is_question, region_of
+from brimful.core.cost import REASONING_KEY, count_content, is_from_user, region_of
 from brimful.core.decision import FormName
 from brimful.core.frame import LeftOut, part_text
 from brimful.core.handles import Handles
@@ -23,7 +23,7 @@ from brimful.core.own_output import is_cut, without_mark
 from brimful.core.policy import Forms
 from brimful.core.prompt import TokenCounter
 from brimful.core.tokens import Count, sum_counts
-from brimful.core.units import ShrunkPackage, Unit, time_key
+from brimful.core.units import ShrunkPackage, Unit, find_question, time_key
 from brimful.shorten import Shortened, Shortener, TextStructure, add_json_note
 
 _OPTION_SIZES: Final = (1_200, 400, 130)  # tokens of the excerpts from which a pool with the best set chooses
@@ -465,9 +465,8 @@ _shorten_cached: Final = memoize(
 
 def find_query(packages: Sequence[ContentPackage]) -> str:
     """Return what the excerpts are for: the current message, or else the last words of the user."""
-    current = [package for package in packages if is_question(package)]
-    turns = current or [each for each in packages if is_from_user(each) and region_of(each) == "history"]
-    return max(turns, key=time_key).text[:_MAX_QUERY_LENGTH] if turns else ""
+    question = find_question(packages)
+    return question.text[:_MAX_QUERY_LENGTH] if question else ""
 
 
 def find_step_queries(packages: Sequence[ContentPackage]) -> dict[str, str]:

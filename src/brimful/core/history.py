@@ -39,6 +39,7 @@ from brimful.core.select import (
     regrow,
     select,
     select_unique,
+    take_within,
 )
 from brimful.core.selection import HistoryStart, LedgerState
 from brimful.core.substitute import Summaries, Swap, apply_swaps, find_swaps, take_until_saved
@@ -60,7 +61,8 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
 
     `fixed` are all required units, `texts` returns the normalized hashes of what is in other pools, and `high_water`
     the pool's room with what later pools are certain to leave. If history and finds share the window by their worth,
-    `balance` weighs them, and history gets `min_tokens` in any case.
+    `balance` weighs them, and history gets `min_tokens` in any case. In a tool loop, `retrieved` has what was found
+    for the question, in its order, each with the cost it was shortened to.
     """
 
     room: Allowance
@@ -72,6 +74,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     balance: Balance | None
     min_tokens: int
     previous: HistoryStart | None
+    retrieved: Mapping[str, int] | None
 
     def fixed_in(self, pool: Pool) -> list[Unit]:
         """Return the required units of a pool."""
@@ -111,6 +114,8 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
 def choose_units(pool: Pool, order: list[Unit], setting: Setting) -> Choice:
     """Choose the units of a pool in its order or as a best set, or go on with the history of the previous context."""
     room = setting.room
+    if pool.optimize and setting.retrieved is not None:
+        return _repeat_retrieved(pool, order, setting, setting.retrieved)
     if pool.low_water is not None and (span := _find_span(pool, order, setting)):
         return _continue_history(pool, order, span, setting)
     if setting.balance is None:
@@ -118,6 +123,21 @@ def choose_units(pool: Pool, order: list[Unit], setting: Setting) -> Choice:
     target = setting.target(room.tokens)
     choice = _select(pool, order, _with_tokens(room, target), setting)
     return msgspec.structs.replace(choice, divided=target < room.tokens)
+
+
+def _repeat_retrieved(pool: Pool, order: list[Unit], setting: Setting, retrieved: Mapping[str, int]) -> Choice:
+    """Choose what was found for the question, and nothing found since: each step of a tool loop has it before it."""
+    by_key = {unit.key: unit for unit in order if region_of(unit.packages[0]) == "related"}
+    again = [
+        (limit and setting.shaper.shrink(by_key[key], limit)) or by_key[key]
+        for key, limit in retrieved.items()
+        if key in by_key
+    ]
+    again = take_within(again, setting.room.tokens)
+    left = _with_tokens(setting.room, setting.room.tokens - total_cost(again))
+    choice = _select(pool, [unit for unit in order if unit.key not in by_key], left, setting)
+    limits: dict[str, Reason] = {**choice.limits, **dict.fromkeys(by_key.keys() - retrieved.keys(), "unchanged")}
+    return msgspec.structs.replace(choice, order=order, chosen=[*again, *choice.chosen], limits=limits)
 
 
 def _select(pool: Pool, order: list[Unit], room: Allowance, setting: Setting) -> Choice:

@@ -166,12 +166,28 @@ class LedgerState(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     folded: int = 0
 
 
+class RetrievedItem(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """An item that was found for a question: what is needed to load it again, and to show it as it was.
+
+    `limit` is the cost that it was shortened to, 0 if it was not. `matches` are the passages that a search found in it.
+    """
+
+    id: str
+    kind: str
+    limit: int = 0
+    relevance: float | None = None
+    matches: tuple[tuple[int, int], ...] = ()
+
+
 class HistoryStart(msgspec.Struct, frozen=True, kw_only=True):
     """Where history began, and which summaries were in it: what the next context needs to keep its prefix.
 
     `forms` are the units that were shortened, each with the cost it was shortened to. `media` are the media of its
     messages, each with its form. `divided` says that history gave room to what was found. `ledger` is the ledger of an
     agent's run, and `carried` a digest of the ledgers and summaries that were among the messages.
+
+    `retrieved` is the retrieved content, in its order, and `question` the message that it was found for. While a model
+    calls tools to answer that message, it stays as it is.
     """
 
     first: str
@@ -181,6 +197,18 @@ class HistoryStart(msgspec.Struct, frozen=True, kw_only=True):
     divided: bool = False
     ledger: LedgerState | None = None
     carried: str = ""
+    question: str = ""
+    retrieved: tuple[RetrievedItem, ...] = ()
+
+
+class ToolLoop(msgspec.Struct, frozen=True, kw_only=True):
+    """A conversation that ends with results of tools: the model goes on to answer the message `question`.
+
+    `retrieved` is what was found for it, in its order, each with the cost it was shortened to; None if that is unknown.
+    """
+
+    question: str
+    retrieved: Mapping[str, int] | None = None
 
 
 class BaseCost(msgspec.Struct, frozen=True, kw_only=True, gc=False):

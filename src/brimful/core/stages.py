@@ -43,10 +43,10 @@ from brimful.core.own_output import find_carried
 from brimful.core.prompt import Renderer, Request, TokenCounter
 from brimful.core.recall import RECALL
 from brimful.core.select import Queues, make_queues
-from brimful.core.selection import BaseCost, Selection
+from brimful.core.selection import BaseCost, HistoryStart, RetrievedItem, Selection, ToolLoop
 from brimful.core.tool_ranking import Similarity
 from brimful.core.toolset import ToolChoice, Toolset, limit_tools
-from brimful.core.units import make_units, total_cost
+from brimful.core.units import find_question, is_tool_loop, make_units, total_cost
 from brimful.core.verify import Verification, verify
 from brimful.core.worth import find_needs, mark_exceptions
 from brimful.errors import BudgetExceeded
@@ -62,7 +62,7 @@ class Candidates(msgspec.Struct, frozen=True, kw_only=True):
     `excluded` holds decisions on candidates that cannot get in. `base` is the estimated cost of the request itself,
     without its tools, and `contents` what all candidates would cost, and the required ones alone.
     `make_id` returns the id of a context with these candidates; `shaper` makes smaller forms of them, and `writer` the
-    lines of a ledger.
+    lines of a ledger. `question` is the id of the message to answer, unless the request is a caller's own.
     """
 
     inputs: Inputs
@@ -77,6 +77,8 @@ class Candidates(msgspec.Struct, frozen=True, kw_only=True):
     writer: LedgerWriter
     counter: TokenCounter
     renderer: Renderer
+    question: str
+    loop: ToolLoop | None
 
     def with_window(self, window: int) -> "Candidates":
         """Return the same candidates for another window."""
@@ -142,6 +144,7 @@ class Candidates(msgspec.Struct, frozen=True, kw_only=True):
             shaper=self.shaper,
             writer=self.writer,
             previous=inputs.previous,
+            retrieved=self.loop.retrieved if self.loop else None,
         )
 
     def arrange(self, selection: Selection, budget: ContextBudget, tools: ToolChoice) -> Arrangement:
@@ -156,6 +159,7 @@ class Candidates(msgspec.Struct, frozen=True, kw_only=True):
             days=_shows_days(inputs),
             names=self.names,
             break_tokens=_breaks_special_tokens(inputs, self.renderer),
+            loop=self.loop,
         )
 
 
@@ -226,6 +230,7 @@ def prepare(
     inputs = msgspec.structs.replace(inputs, packages=tuple(canonical_order(inputs.packages)))
     packages, duplicates = dedupe_by_id(inputs.packages, inputs.policy)
     packages, excluded = split_excluded(packages)
+    question = None if inputs.is_fitted else find_question(packages)
     query = find_query(packages)
     handles = Handles(candidate_ids(inputs.packages), find_names(inputs.packages))
     packages, items = split_media(
@@ -284,7 +289,19 @@ def prepare(
         writer=LedgerWriter(counter, cost_of, handles, shaper, inputs.tools, inputs.model.cache),
         counter=counter,
         renderer=renderer,
+        question=question.id if question else "",
+        loop=_find_loop(packages, question, inputs.previous),
     )
+
+
+def _find_loop(
+    packages: Sequence[ContentPackage], question: ContentPackage | None, previous: HistoryStart | None
+) -> ToolLoop | None:
+    if question is None or not is_tool_loop(packages):
+        return None
+    if previous is None or previous.question != question.id:
+        return ToolLoop(question=question.id)
+    return ToolLoop(question=question.id, retrieved={each.id: each.limit for each in previous.retrieved})
 
 
 def _find_fixed_tools(inputs: Inputs, renderer: Renderer) -> frozenset[str]:
@@ -430,11 +447,33 @@ def record(candidates: Candidates, done: Attempt) -> Context:
         decisions=tuple(decisions),
         verification=done.verification,
         request=done.request,
-        history=find_history_start(done.selection, find_carried(candidates.inputs.packages)),
+        history=find_history_start(
+            done.selection,
+            find_carried(candidates.inputs.packages),
+            question=candidates.question,
+            retrieved=_list_retrieved(done),
+        ),
         warnings=(),
     )
     warnings = (*candidates.inputs.degraded, *_find_warnings(context, done.arrangement.broken))
     return msgspec.structs.replace(context, warnings=warnings)
+
+
+def _list_retrieved(done: Attempt) -> tuple[RetrievedItem, ...]:
+    """Return the retrieved content, in its order."""
+    placements = done.arrangement.placements
+    units = [unit for unit in done.selection.units if unit.key in placements]
+    related = [unit for unit in units if placements[unit.key][0] == "related"]
+    return tuple(
+        RetrievedItem(
+            id=unit.key,
+            kind=unit.packages[0].kind,
+            limit=unit.limit if unit.whole else 0,
+            relevance=unit.packages[0].relevance,
+            matches=unit.packages[0].matches,
+        )
+        for unit in sorted(related, key=lambda unit: placements[unit.key][1])
+    )
 
 
 def _credit_summaries(decisions: list[Decision], packages: Sequence[ContentPackage]) -> list[Decision]:

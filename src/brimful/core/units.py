@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from brimful.core.content import ContentPackage, ToolCall, ToolResult
-from brimful.core.cost import NO_HEADING, Heading
+from brimful.core.cost import NO_HEADING, Heading, is_from_user, is_question, region_of, role_of
 from brimful.core.decision import Decision, FormName, Outcome, Reason, Region, Score
 from brimful.core.policy import Policy
 from brimful.errors import InvalidPackage
@@ -20,6 +20,20 @@ N = TypeVar("N", int, str)
 
 time_key: Final[Callable[[ContentPackage], TimeKey]] = attrgetter("timestamp", "position", "id")
 """The sort key of packages by time; the id breaks ties."""
+
+
+def find_question(packages: Sequence[ContentPackage]) -> ContentPackage | None:
+    """Return the message to answer: the current one, or else what the user said last."""
+    current = [package for package in packages if is_question(package)]
+    turns = current or [each for each in packages if is_from_user(each) and region_of(each) == "history"]
+    return max(turns, key=time_key, default=None)
+
+
+def is_tool_loop(packages: Iterable[ContentPackage]) -> bool:
+    """Whether the conversation ends with the result of a tool, so that the model goes on with an earlier question."""
+    turns = (package for package in packages if region_of(package) in ("history", "current"))
+    last = max(turns, key=time_key, default=None)
+    return last is not None and role_of(last) == "tool"
 
 
 class ShrunkPackage(msgspec.Struct, frozen=True, gc=False):

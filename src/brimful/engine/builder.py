@@ -20,6 +20,7 @@ from brimful.core.cost import region_of
 from brimful.core.model import ModelInfo
 from brimful.core.notice import Notice
 from brimful.core.policy import MediaRules, Policy, with_searched_history
+from brimful.core.selection import RetrievedItem
 from brimful.core.validation import preview
 from brimful.engine import candidates
 from brimful.engine.calibration import Calibrator
@@ -147,6 +148,7 @@ class Builder:
             model=calibrated.model,
             policy=request.policy or self._settings.find_policy(persona),
             overrides=request.overrides,
+            tools=bool(request.tools),
             timezone=participants.user.timezone if participants.user else "",
             max_prompt_tokens=request.max_prompt_tokens,
             window=min(windows, default=None),
@@ -164,7 +166,7 @@ class Builder:
             search_room=request.search_room,
             focus=request.focus or room.focus or (persona.focus if persona else ""),
             retrieval=self._settings.retrieval.with_overrides(read_retrieval(request.retrieval)),
-            history_start=previous.first if previous else "",
+            previous=previous,
             now=now,
         )
         collected = await self._collector.collect(plan)
@@ -341,7 +343,7 @@ class RoomKnowledge(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LoadedContent(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that was read, before it is packaged."""
+    """Everything that was read, before it is packaged. In a tool loop, it `repeats` what was found for the question."""
 
     known: RoomKnowledge
     recent: RecentHistory
@@ -350,6 +352,7 @@ class LoadedContent(msgspec.Struct, frozen=True, kw_only=True):
     retrieved: tuple[Hit, ...]
     hits: list[Hit]
     memory_summaries: list[Memory]
+    repeats: bool = False
 
     def contents(self) -> Iterator[Content]:
         """Yield all contents except those whose counts came with them: history, and most search hits."""
@@ -391,9 +394,14 @@ class CandidateCollector:
             current=plan.current.posted,
             include_user=plan.current.message is None,
         )
-        retrieved = await self._retrieve(plan, known, recent)
+        question = _find_question(plan.current, recent)
+        found = plan.retrieved_before(question.message)
+        retrieved = await self._retrieve(plan, known, recent, question) if found is None else SearchResult()
         lore_index, lore = await self._activate_lore(plan, known, recent, retrieved)
-        hits = candidates.filter_lore_hits(retrieved.hits, lore) if known.books else list(retrieved.hits)
+        if found is not None:
+            hits = await self._load_again(plan, known, lore_index, found)
+        else:
+            hits = candidates.filter_lore_hits(retrieved.hits, lore) if known.books else list(retrieved.hits)
         loaded = LoadedContent(
             known=known,
             recent=recent,
@@ -402,6 +410,7 @@ class CandidateCollector:
             retrieved=retrieved.hits,
             hits=hits,
             memory_summaries=await self._load_memory_summaries(known, hits),
+            repeats=found is not None,
         )
         await reuse_hit_counts(plan.vocabulary, retrieved.hits)
         headers = header_texts(plan.persona, plan.room, plan.user).values()
@@ -491,10 +500,24 @@ class CandidateCollector:
         rooms = await self._store.rooms_of(user, limit=limit + 1)
         return tuple(each.id for each in rooms if each.id != plan.room.id)[:limit]
 
-    async def _retrieve(self, plan: BuildPlan, known: RoomKnowledge, recent: RecentHistory) -> SearchResult:
+    async def _load_again(
+        self, plan: BuildPlan, known: RoomKnowledge, lore: LoreIndex, found: Sequence[RetrievedItem]
+    ) -> list[Hit]:
+        """Return what was found for the question, as far as it is still there and may be seen."""
+        ids = [record_id(each.id) for each in found]
+        rooms = {plan.room.id, *known.rooms}
+        messages = {each.id: each for each in await self._store.messages(ids) if each.room in rooms and not each.hidden}
+        memories = {
+            each.id: each for each in await self._store.memories(ids=ids, scopes=known.scopes, limit=len(ids) + 1)
+        }
+        return [hit for each in found if (hit := candidates.make_hit(each, messages, memories, lore)) is not None]
+
+    async def _retrieve(
+        self, plan: BuildPlan, known: RoomKnowledge, recent: RecentHistory, question: CurrentMessage
+    ) -> SearchResult:
         if not plan.max_results:
             return SearchResult()
-        question = CurrentMessage() if plan.search_room else _find_question(plan.current, recent)
+        question = CurrentMessage() if plan.search_room else question
         posted = question.posted
         queries = make_queries(
             question.text,
@@ -547,6 +570,8 @@ def _make_packages(plan: BuildPlan, loaded: LoadedContent) -> list[ContentPackag
     counter, known, recent = plan.counter, loaded.known, loaded.recent
     history, answers = split_answers(plan.current, recent.messages, recent.packages)
     history = history if plan.current.message else require_last_turn(history)
+    if any(pool.ledger for pool in plan.policy.pools):
+        history = candidates.name_by_position(history)
     summaries = candidates.filter_summaries(known.summaries, recent.sure, recent.partial_clusters)
     notes = collect_notes(plan.persona, plan.room, plan.user)
     packages = [
@@ -564,19 +589,26 @@ def _make_packages(plan: BuildPlan, loaded: LoadedContent) -> list[ContentPackag
         *answers,
         *(package_media(part, counter=counter) for part in plan.media),
     ]
-    newest = max((message.seq for message in recent.messages), default=0)
-    is_in = recent.make_filter(plan.history_start)
-    hits = [hit for hit in loaded.hits if not _is_current_or_later(hit, plan, newest) and not is_in(hit.record)]
-    price = plan.policy.token_price
-    few = plan.few_memories
-    hits = candidates.limit_hits(hits, counter=counter, tokens=plan.tokens_for_results, price=price, few=few)
-    found = candidates.package_hits(
-        diversify(hits), counter=counter, room=plan.room.id, books=known.titles, others=packages
-    )
-    packages += candidates.limit_misses(found, plan.policy, now=plan.now, few=few)
+    packages += _package_hits(plan, loaded, packages)
     if not plan.retrieval.media:
         packages = candidates.exclude_media(packages)
     return candidates.make_ids_unique(packages)
+
+
+def _package_hits(plan: BuildPlan, loaded: LoadedContent, others: Sequence[ContentPackage]) -> list[ContentPackage]:
+    """Package what search found: what may be worth its tokens, or exactly what an earlier request had."""
+    recent, hits = loaded.recent, loaded.hits
+    package = partial(
+        candidates.package_hits, counter=plan.counter, room=plan.room.id, books=loaded.known.titles, others=others
+    )
+    if loaded.repeats:
+        return package(hits)
+    newest = max((message.seq for message in recent.messages), default=0)
+    is_in = recent.make_filter(plan.history_start)
+    hits = [hit for hit in hits if not _is_current_or_later(hit, plan, newest) and not is_in(hit.record)]
+    price, few = plan.policy.token_price, plan.few_memories
+    hits = candidates.limit_hits(hits, counter=plan.counter, tokens=plan.tokens_for_results, price=price, few=few)
+    return candidates.limit_misses(package(diversify(hits)), plan.policy, now=plan.now, few=few)
 
 
 async def _fill(packages: Sequence[ContentPackage], notices: Sequence[Notice], **options: Any) -> Context:

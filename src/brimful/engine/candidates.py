@@ -8,12 +8,14 @@ from typing import Any, Final, Unpack
 
 import msgspec
 
-from brimful.core.content import ContentPackage, with_search
+from brimful.core.content import ContentPackage, with_metadata, with_search
 from brimful.core.context import RECALLED_SUFFIX
 from brimful.core.cost import make_cost_function
 from brimful.core.decision import make_scorer
+from brimful.core.handles import HANDLE_KEY
 from brimful.core.policy import Forms, Policy
 from brimful.core.prompt import TokenCounter
+from brimful.core.selection import RetrievedItem
 from brimful.core.tokens import Count
 from brimful.core.units import make_pool_lookup
 from brimful.core.worth import Findings, is_unlikely
@@ -27,10 +29,11 @@ from brimful.packagers.records import (
     package_summary,
     plain_text,
     qualified_id,
+    record_id,
 )
 from brimful.records import LoreEntry, Memory, Message, Summary
 from brimful.retrieval.documents import searchable_text
-from brimful.retrieval.search import Hit, Parts
+from brimful.retrieval.search import Hit, Parts, Passage
 
 JANITOR_RELEVANCE = 0.01  # of the janitor's summaries: likely answers come first, and unrelated texts after them
 TRIGGERED_RELEVANCE = 1.0  # of lore whose keyword appeared
@@ -41,6 +44,11 @@ _LABEL_TOKENS = 12  # around a hit: day and speaker, or tags
 _SHRUNK_TOKENS: Final = 60  # of the smallest excerpt of a long text
 _NEAR_MISSES: Final = 20  # hits on record that are not worth the price of their tokens
 _FAMILIES: Final[dict[type, str]] = {Message: "message", Memory: "memory", LoreEntry: "lorebook"}
+
+
+def name_by_position(packages: Iterable[ContentPackage]) -> list[ContentPackage]:
+    """Return stored messages with their positions as handles: in the lines of a ledger, hashes take more tokens."""
+    return [with_metadata(each, {HANDLE_KEY: f"r{each.position}"}) for each in packages]
 
 
 def package_pinned(memories: Iterable[Memory], *, counter: TokenCounter) -> list[ContentPackage]:
@@ -139,6 +147,25 @@ def filter_summaries(
         or summary.cluster in partial_clusters
         or summary.metadata.get(LEVEL_KEY) in (None, "family")
     ]
+
+
+def make_hit(
+    found: RetrievedItem, messages: Mapping[str, Message], memories: Mapping[str, Memory], lore: LoreIndex
+) -> Hit | None:
+    """Return a hit for what an earlier search found; None if it is not there any more."""
+    id, family = record_id(found.id), _family(found.kind)
+    prepared = lore.entries.get(id)
+    record: Message | Memory | LoreEntry | None
+    if family == "message":
+        record = messages.get(id)
+    elif prepared is not None and family == "lorebook":
+        record = msgspec.structs.replace(prepared.entry, content=prepared.text)
+    else:
+        record = memories.get(id)
+    if record is None:
+        return None
+    passage = next((Passage(number=0, start=start, stop=stop) for start, stop in found.matches), None)
+    return Hit(record=record, relevance=found.relevance or 0.0, passage=passage, again=True)
 
 
 def package_hits(
@@ -281,6 +308,8 @@ def _package_hit(
             book = books.get(record.lorebook, record.lorebook)
             package = package_lore_entry(record, counter=counter, book=book, tokens=count)
     matches = () if hit.passage is None else ((hit.passage.start, hit.passage.stop),)
+    if hit.again:
+        return msgspec.structs.replace(package, relevance=hit.relevance, matches=matches)
     return with_search(package, relevance=min(1.0, hit.relevance), metadata=metadata, matches=matches)
 
 

@@ -180,7 +180,8 @@ class Engine:
 
     - `url`: the store, such as `sqlite:///chat.db` or `postgresql://…`, or an open `Database`.
     - `tenant`: whose records these are.
-    - `model`, `policy`: defaults for calls and personas that name none.
+    - `model`, `policy`: defaults for calls and personas that name none. Without a policy, conversations with tools get
+      `agent` and all others `default`.
     - `policies`: the policies that personas may name, by name. By default, they may name built-in policies and files.
       Pass this if strangers may edit personas.
     - `provider`: where models run: `openai`, `anthropic`, `gemini`, `ollama`, the URL of a server, or your own
@@ -206,7 +207,7 @@ class Engine:
         *,
         tenant: str = "default",
         model: str | ModelInfo = "",
-        policy: str | Policy = "default",
+        policy: str | Policy | None = None,
         policies: Mapping[str, str | Policy] | None = None,
         provider: str | Provider = "",
         embedder: str | Embedder | None = "static",

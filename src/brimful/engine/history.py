@@ -1,5 +1,6 @@
 """Recent history, read newest first in pages with stored counts, until the budget is met."""
 
+import sys
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Final
@@ -26,6 +27,9 @@ FIRST_PAGE: Final = 64  # messages; each further page is twice as long, so that 
 MAX_PAGE: Final = 1024
 _MAX_USER_PAGES: Final = 20  # searched for the last user message
 _EXTRA_MESSAGES: Final = 4  # read beyond what filled the budget last time
+_MAX_SPAN: Final = 2_048  # messages for a ledger; what is older is only found by search
+_LINE_TOKENS: Final = 4  # of the window for each of these messages: if there are more, their steps have no line
+_WHOLE_SHARE: Final = 0.5  # of the room for an agent's steps, that they have in any case
 MAX_PACKAGES: Final = 16_384  # cached packages of messages
 _PACKAGE_BYTES: Final = 1_200  # memory of a package without its content, and of its key
 _REACH_BYTES: Final = 600  # memory of a room and how far back to read in it
@@ -69,13 +73,24 @@ class HistoryReach(msgspec.Struct, frozen=True, kw_only=True):
     A history that is no longer than `whole` tokens will be in it as a whole.
 
     A message that is longer than `item` tokens will be shortened to that if there is no room for all of it.
+
+    With `span`, at least so many positions are read, and up to a quarter more, so that history does not begin with
+    another message on every turn.
     """
+
+    def find_oldest(self, page: Sequence[CountedMessage]) -> int:
+        """Return the position of the oldest message to read, given the newest messages."""
+        if self.span is None or not page:
+            return 0
+        step = max(1, self.span // 4)
+        return max(0, page[0].message.seq - self.span) // step * step
 
     tokens: int
     sure: int
     whole: int = 0
     messages: int | None = None
     item: int | None = None
+    span: int | None = None
 
 
 def get_history_reach(policy: Policy, budget: ContextBudget) -> HistoryReach:
@@ -84,6 +99,10 @@ def get_history_reach(policy: Policy, budget: ContextBudget) -> HistoryReach:
     if pool is None:
         return HistoryReach(tokens=0, sure=0, messages=0)
     limit = budget.limit(pool.name)
+    if pool.ledger is not None:
+        span = min(_MAX_SPAN, max(FIRST_PAGE, budget.available // _LINE_TOKENS))
+        whole = int(_WHOLE_SHARE * limit * (pool.low_water or 1.0))
+        return HistoryReach(tokens=sys.maxsize, sure=0, whole=whole, span=span)
     low_water = 1.0 if pool.low_water is None else pool.low_water
     sure = low_water if pool.need is None else min(low_water, pool.need.min_share)
     tokens = budget.available if pool.borrow else limit
@@ -171,10 +190,13 @@ async def load_history(  # noqa: PLR0913 - everything that history depends on
     whole: list[tuple[str, int]] = []
     before: int | None = None
     sure: int | None = None
+    oldest: int | None = None
     while _needs_more(messages, tokens, reach):
         if newest is None:
             newest = await store.history(room, before=before, limit=page_size, tokenizer=vocabulary or "")
         page, newest = newest, None
+        oldest = reach.find_oldest(page) if oldest is None else oldest
+        page = [entry for entry in page if entry.message.seq >= oldest]
         counted += await ensure_history_counts(store, vocabulary, page)
         read += [entry.message.seq for entry in page]
         posted = current.id if current else None

@@ -148,7 +148,7 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     tenant: str
     model: str | ModelInfo
-    policy: str | Policy
+    policy: str | Policy | None
     policies: Mapping[str, str | Policy] | None
     retrieval: Retrieval
     record_share: float
@@ -166,8 +166,8 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
         """Whether the default policy counts with tokenizers, and not by the number of characters."""
         return not isinstance(self.policy, Policy) or self.policy.counting != "approximate"
 
-    def find_policy(self, persona: Persona | None) -> str | Policy:
-        """Return the policy of a persona, or the default."""
+    def find_policy(self, persona: Persona | None) -> str | Policy | None:
+        """Return the policy of a persona, or the engine's; None leaves the choice to the build."""
         if persona is None or not persona.policy:
             return "default" if persona and persona.id == JANITOR else self.policy
         if self.policies is None:

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from itertools import takewhile
 from typing import Any
@@ -15,12 +16,13 @@ from brimful.core.decision import RETRIEVED_KINDS
 from brimful.core.model import ModelInfo
 from brimful.core.policy import Policy
 from brimful.core.prompt import TokenCounter
+from brimful.core.selection import HistoryStart, RetrievedItem
 from brimful.core.validation import preview
 from brimful.counting import counter_for, vocabulary_for
 from brimful.engine.options import Retrieval
 from brimful.engine.personas import as_seen_by
 from brimful.engine.room_totals import RoomCounter
-from brimful.errors import InvalidValue
+from brimful.errors import InvalidPolicy, InvalidValue
 from brimful.lore.reasons import CURRENT_MESSAGE
 from brimful.packagers.records import package_message, plain_text
 from brimful.policies import Overrides, load_policy
@@ -66,7 +68,7 @@ class CurrentMessage(msgspec.Struct, frozen=True, kw_only=True):
 class BuildPlan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Everything that is known about a build before candidates are loaded.
 
-    `history_start` is the id of the message with which history began last time, so that the prefix stays the same.
+    `previous` says where history began last time, and what was found, so that the prefix stays the same.
     """
 
     room: Room
@@ -85,8 +87,20 @@ class BuildPlan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     focus: str = ""
     search_room: str = ""
     retrieval: Retrieval = Retrieval()
-    history_start: str = ""
+    previous: HistoryStart | None = None
     now: float = 0.0
+
+    @property
+    def history_start(self) -> str:
+        """The id of the message with which history began last time."""
+        return self.previous.first if self.previous else ""
+
+    def retrieved_before(self, question: Message | None) -> tuple[RetrievedItem, ...] | None:
+        """Return what was found for the question, if the model goes on to answer it; None if it is new."""
+        is_loop = self.current.message is None and question is not None and self.previous is not None
+        if not is_loop or self.previous is None or question is None or self.previous.question != question.id:
+            return None
+        return self.previous.retrieved
 
     @cached_property
     def room_counter(self) -> RoomCounter:
@@ -123,18 +137,22 @@ def make_plan(  # noqa: PLR0913 - all but the first two have names
     persona: Persona | None,
     *,
     model: ModelInfo,
-    policy: str | Policy,
+    policy: str | Policy | None,
     overrides: Mapping[str, Any] | Overrides | None = None,
+    tools: bool = False,
     timezone: str = "",
     max_prompt_tokens: int | None = None,
     window: int | None = None,
     completion: int | None = None,
     max_output: int | None = None,
 ) -> BuildPlan:
-    """Plan a build. The user's time zone changes the policy, then the persona's overrides, then the caller's."""
+    """Plan a build. The user's time zone changes the policy, then the persona's overrides, then the caller's.
+
+    Without a policy, a conversation with `tools` gets `agent`, as in `fit`, and any other `default`.
+    """
     changes = {"layout.timezone": timezone} if timezone else {}
     changes |= get_policy_keys(persona.overrides if persona else None) | get_policy_keys(overrides)
-    loaded = load_policy(policy, overrides=changes or None, environ=os.environ)
+    loaded = _load_policy(policy, changes or None, is_agent=tools and not model.alternate)
     loaded = with_prompt_limit(loaded, max_prompt_tokens)
     return BuildPlan(
         room=room,
@@ -148,6 +166,13 @@ def make_plan(  # noqa: PLR0913 - all but the first two have names
         max_output=max_output,
         budget=allocate(loaded, model, window=window, completion=completion, max_output=max_output),
     )
+
+
+def _load_policy(policy: str | Policy | None, changes: Mapping[str, Any] | None, *, is_agent: bool) -> Policy:
+    if policy is None and is_agent:
+        with suppress(InvalidPolicy):  # what a persona overrides may be in `default` only
+            return load_policy("agent", overrides=changes, environ=os.environ)
+    return load_policy(policy or "default", overrides=changes, environ=os.environ)
 
 
 def get_policy_keys(overrides: Mapping[str, Any] | Overrides | None) -> dict[str, Any]:

@@ -151,7 +151,8 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     `relevance` is the probability that the record helps to answer the query, multiplied by the weight of that query
     and by `recency`. `best` is the highest relevance that this query found among such records, `total` the sum of
     the highest ones, and `stands_out` whether this record does among them. `tokens` is the stored token count of a
-    message, if there is one. `passage` is the passage of a long text that matched.
+    message, if there is one. `passage` is the passage of a long text that matched. `again` says that an earlier
+    request had it, so that this one has it without a search.
     """
 
     record: Message | Memory | LoreEntry
@@ -164,6 +165,7 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     query: str = ""
     tokens: int | None = None
     passage: Passage | None = None
+    again: bool = False
 
 
 def relevance_order(hit: Hit) -> tuple[float, str]:

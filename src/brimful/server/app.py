@@ -199,7 +199,7 @@ class Services:
                 clock=clock,
             ),
             "remember": RememberMode(
-                load_policy(config.remember.policy, environ=os.environ),
+                load_policy(config.remember.policy or "default", environ=os.environ),
                 tenants=tenants,
                 models=models,
                 requires_records=config.records == "required",

@@ -146,9 +146,12 @@ class FitConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class RememberConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Settings of `remember` mode. `other_rooms` is how many other rooms of the user are searched."""
+    """Settings of `remember` mode. `other_rooms` is how many other rooms of the user are searched.
 
-    policy: _ShortString = "default"
+    Without a `policy`, conversations with tools get `agent`, and others `default`.
+    """
+
+    policy: _ShortString | None = None
     embedder: _ShortString = "static"
     other_rooms: Annotated[int, Meta(ge=0, le=MAX_OTHER_ROOMS)] = 0
 

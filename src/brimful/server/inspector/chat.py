@@ -229,7 +229,9 @@ class Chat:
         if isinstance(body, BuildBody):
             options |= {name: getattr(body, name) for name in ("system", "overrides", "retrieval")}
             options["tools"] = resolve_tools(body.tools)
-            load_policy(policy or self._tenants.default_policy, overrides=get_policy_keys(body.overrides) or None)
+            load_policy(
+                policy or self._tenants.default_policy or "default", overrides=get_policy_keys(body.overrides) or None
+            )
         return Turn(
             engine=engine,
             room=room,

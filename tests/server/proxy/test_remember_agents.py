@@ -1,0 +1,207 @@
+"""Agents in `remember` mode: the same ledger and the same prefix as in `fit` mode, with what was stored in addition."""
+
+import json
+from itertools import pairwise, takewhile
+
+import pytest
+
+from server.upstream import chat_answer, message_answer
+
+TASK = "I am mia_li_3668. Refund each broken order to the card that paid for it."
+STEPS, READS = 40, 24  # tool calls; the first ones read an order each, and the others need what was read
+FUNCTIONS = {"get_order": "order", "refund": "card"}
+CHAT, MESSAGES = "/v1/chat/completions", "/v1/messages"
+
+
+def order(number):
+    note = " ".join(f"{number}.{at} left at the door" for at in range(20))
+    state = "broken" if number % 3 == 1 else "fine"
+    return json.dumps({"order": f"W{7000 + number}", "state": state, "card": f"card_{71 * number}", "note": note})
+
+
+def call(at):
+    """The call of a step, and the value that it needs."""
+    if at < READS:
+        return "get_order", {"order": f"W{7000 + at}"}, ""
+    card = f"card_{71 * (7 * at % READS)}"
+    return "refund", {"card": card}, card
+
+
+def result(at):
+    return order(at) if at < READS else json.dumps({"refunded": True, "note": "it is on its way " * 15})
+
+
+class Chat:
+    """Chat completions."""
+
+    path = CHAT
+
+    def request(self, turns):
+        tools = [
+            {"type": "function", "function": {"name": name, "parameters": {"properties": {field: {}}}}}
+            for name, field in FUNCTIONS.items()
+        ]
+        return {"model": "gpt-4o", "max_tokens": 300, "messages": turns, "tools": tools}
+
+    def step(self, at):
+        name, arguments, _ = call(at)
+        made = {"id": f"c{at}", "type": "function", "function": {"name": name, "arguments": json.dumps(arguments)}}
+        return [
+            {"role": "assistant", "content": None, "tool_calls": [made]},
+            {"role": "tool", "tool_call_id": f"c{at}", "content": result(at)},
+        ]
+
+    def answer(self, message):
+        if isinstance(message, str):
+            return chat_answer(message)
+        return chat_answer(None, tool_calls=message["tool_calls"])
+
+    def last_result(self, body):
+        last = body["messages"][-1]
+        return last["content"] if last["role"] == "tool" else ""
+
+
+class Anthropic:
+    """Anthropic's messages."""
+
+    path = MESSAGES
+
+    def request(self, turns):
+        schemas = {name: {"type": "object", "properties": {field: {}}} for name, field in FUNCTIONS.items()}
+        tools = [{"name": name, "input_schema": schema} for name, schema in schemas.items()]
+        return {"model": "claude-sonnet-4-5", "max_tokens": 300, "messages": turns, "tools": tools}
+
+    def step(self, at):
+        name, arguments, _ = call(at)
+        use = {"type": "tool_use", "id": f"c{at}", "name": name, "input": arguments}
+        block = {"type": "tool_result", "tool_use_id": f"c{at}", "content": result(at)}
+        return [{"role": "assistant", "content": [use]}, {"role": "user", "content": [block]}]
+
+    def answer(self, message):
+        if isinstance(message, str):
+            return message_answer(message)
+        return message_answer() | {"content": message["content"], "stop_reason": "tool_use"}
+
+    def last_result(self, body):
+        return body["messages"][-1]["content"][-1].get("content", "")
+
+
+def without_marks(value):
+    if isinstance(value, dict):
+        return {key: without_marks(each) for key, each in value.items() if key != "cache_control"}
+    return [without_marks(each) for each in value] if isinstance(value, list) else value
+
+
+def common_start(one, other):
+    return list(takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
+
+
+class Run:
+    """What a scripted run sent: the needed values that requests had, and how much of each repeats the one before."""
+
+    def __init__(self, wire, client, upstream, *, every=STEPS, **headers):
+        turns, self.needed, self.results = [{"role": "user", "content": TASK}], [], [""]
+        headers = {"x-brimful-conversation": "run", "x-brimful-user": "mia"} | headers
+        for at in range(STEPS):
+            if at and at % every == 0:
+                self._send(wire, client, upstream, turns, f"I did {at} steps.", headers)
+                self.needed.append("")
+                self.results.append("")
+                turns += [
+                    {"role": "assistant", "content": f"I did {at} steps."},
+                    {"role": "user", "content": f"Good. Now the next {every} steps, please."},
+                ]
+            step = wire.step(at)
+            self._send(wire, client, upstream, turns, step[0], headers)
+            turns += step
+            self.needed.append(call(at)[2])
+            self.results.append(result(at))
+        self.bodies = [body for path, _, body in upstream.requests if path == wire.path]
+        self.texts = [
+            json.dumps([without_marks(body.get("system")), without_marks(body["messages"])]) for body in self.bodies
+        ]
+
+    def _send(self, wire, client, upstream, turns, reply, headers):
+        upstream.answers = [wire.answer(reply)]
+        answer = client.post(wire.path, json=wire.request(turns), headers=headers)
+        assert answer.status_code == 200, answer.text
+
+    @property
+    def values(self):
+        return sum(bool(value) and value in text for value, text in zip(self.needed, self.texts, strict=True))
+
+    @property
+    def tasks(self):
+        return sum(TASK in text for text in self.texts)
+
+    @property
+    def prefix(self):
+        shares = [len(common_start(before, after)) / len(after) for before, after in pairwise(self.texts)]
+        return sum(shares) / len(shares)
+
+
+@pytest.mark.parametrize("every", [STEPS, 10])
+@pytest.mark.parametrize("wire", [Chat(), Anthropic()], ids=["chat", "anthropic"])
+def test_an_agent_is_served_as_in_fit_mode(start, upstream, wire, every):
+    runs = {}
+    for mode in ("fit", "remember"):
+        upstream.requests.clear()
+        client = start(mode=mode, upstream={"window": 3_500})
+        runs[mode] = Run(wire, client, upstream, every=every)
+    fit, remember = runs["fit"], runs["remember"]
+    assert remember.values >= fit.values > 10
+    assert remember.tasks == len(remember.texts)
+    assert remember.prefix >= fit.prefix - 0.05
+    shown = [result in wire.last_result(body) for result, body in zip(remember.results, remember.bodies, strict=False)]
+    assert all(shown)
+
+
+@pytest.mark.parametrize("wire", [Chat(), Anthropic()], ids=["chat", "anthropic"])
+def test_what_was_found_stays_where_it_is_in_a_tool_loop(start, upstream, wire):
+    client = start(mode="remember", upstream={"window": 60_000})
+    for at in range(12):
+        memory = {"id": f"m{at}", "content": f"mia_li_3668 wants refunds of broken orders on card {at}.", "user": "mia"}
+        assert client.post("/brimful/v1/memories", json=memory).status_code == 201
+    turns = [{"role": "user", "content": TASK}]
+    for at in range(4):
+        step = wire.step(at)
+        upstream.answers = [wire.answer(step[0])]
+        assert client.post(
+            wire.path,
+            json=wire.request(turns),
+            headers={"x-brimful-conversation": "run", "x-brimful-user": "mia"},
+        ).is_success
+        turns += step
+        new = {"id": f"new{at}", "content": f"mia_li_3668 wants a refund of broken order {at}.", "user": "mia"}
+        client.post("/brimful/v1/memories", json=new)
+    sent = [without_marks(body["messages"]) for body in upstream.bodies]
+    for before, after in pairwise(sent):
+        assert after[: len(before)] == before
+        assert len(after) == len(before) + 2
+    assert "on card 7" in json.dumps(sent[0])
+    assert "broken order 0" not in json.dumps(sent[-1])
+
+
+def test_memories_that_are_forgotten_are_gone_at_the_next_step(start, upstream):
+    wire = Chat()
+    client = start(mode="remember")
+    client.post("/brimful/v1/memories", json={"id": "m", "content": "mia_li_3668 paid with card_9.", "user": "mia"})
+    headers = {"x-brimful-conversation": "run", "x-brimful-user": "mia"}
+    turns = [{"role": "user", "content": TASK}]
+    upstream.answers = [wire.answer(wire.step(0)[0])]
+    client.post(CHAT, json=wire.request(turns), headers=headers)
+    assert client.delete("/brimful/v1/memories/m").is_success
+    client.post(CHAT, json=wire.request([*turns, *wire.step(0)]), headers=headers)
+    first, second = (json.dumps(body) for body in upstream.bodies)
+    assert "card_9" in first
+    assert "card_9" not in second
+
+
+def test_the_configured_policy_is_used_for_tools_too(start, upstream):
+    client = start(mode="remember", remember={"policy": "window"})
+    answer = client.post(
+        CHAT, json=Chat().request([{"role": "user", "content": TASK}]), headers={"x-brimful-user": "m"}
+    )
+    record = client.get(f"/brimful/v1/contexts/{answer.headers['x-brimful-context']}").json()
+    assert record["policy"] == "window"
+    assert upstream.bodies
