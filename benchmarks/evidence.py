@@ -26,7 +26,7 @@ from brimful.embedding.registry import list_embedders
 from brimful.protocols import Embedder
 from brimful.records.search import Postings, VectorHit
 from brimful.retrieval.analyzer import analyze
-from brimful.retrieval.calibration import Outlook, calibrate, coefficients_of
+from brimful.retrieval.calibration import Outlook, calibrate, coefficients_of, stretch
 from brimful.retrieval.documents import split_passages
 from brimful.retrieval.names import find_addressees
 from brimful.retrieval.queries import Question, parse_question
@@ -367,7 +367,8 @@ def _by_relevance(case: Case, embedder: Embedder | None) -> Chosen:
 def worths(case: Case, near: Sequence[VectorHit], number: int, embedder: Embedder | None) -> npt.NDArray[np.float64]:
     """Return the relevance of every turn for a question."""
     question, turns = case.question(number), case.talk.turns
-    ranked = rank(case.widened(question), near, conversation=True)
+    id = embedder.id if embedder else None
+    ranked = rank(case.widened(question), stretch(near, id), conversation=True)
     places, matches = [], []
     for found in (found for found in ranked.matches() if found.position <= len(turns)):
         turn = turns[found.position - 1]
@@ -378,7 +379,7 @@ def worths(case: Case, near: Sequence[VectorHit], number: int, embedder: Embedde
     values[places] = calibrate(
         np.array([match.log_share for match in matches]),
         Outlook.of(ranked, question, "room"),
-        coefficients_of(embedder.id if embedder else None),
+        coefficients_of(id),
     )
     return values
 

@@ -40,18 +40,18 @@ a relevance of at least 5 %. The last table has facts among notes about other th
 in other words."""
 
 
-class Squeezed:
-    """An embedder whose cosines are all high, like those of many models: between `least` and 1."""
+class Unknown:
+    """An embedder under an id that has no coefficients."""
 
-    def __init__(self, embedder: Embedder, least: float) -> None:
-        """Squeeze the cosines of this embedder."""
-        self._embedder, self._least = embedder, least
-        self.id = f"squeezed-{embedder.id}"
+    def __init__(self, embedder: Embedder) -> None:
+        """Hide which embedder it is."""
+        self._embedder = embedder
+        self.id = f"unknown-{embedder.id}"
+        self.languages = getattr(embedder, "languages", None)
 
     async def embed(self, texts: Sequence[str], purpose: Purpose) -> npt.NDArray[np.float32]:
-        """Add a component that all texts share."""
-        rows = np.asarray(await self._embedder.embed(texts, purpose)) * np.sqrt(1 - self._least)
-        return np.hstack([rows, np.full((len(rows), 1), np.sqrt(self._least), np.float32)])
+        """Embed the texts."""
+        return np.asarray(await self._embedder.embed(texts, purpose))
 
     async def close(self) -> None:
         """Close the embedder."""
@@ -60,12 +60,12 @@ class Squeezed:
 
 def embedders() -> dict[str, tuple[Embedder | None, ...]]:
     """Return the embedders to fit coefficients for, by kind: the beginning of their id, "other" or "none"."""
-    static = StaticEmbedder()
+    static, small = StaticEmbedder(), SmallEmbedder()
     return {
         "static": (static,),
-        "small": (SmallEmbedder(),),
+        "small": (small,),
         "none": (None,),
-        "other": (static, Squeezed(static, 0.5)),
+        "other": (Unknown(static), Unknown(small)),
     }
 
 

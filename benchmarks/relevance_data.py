@@ -33,7 +33,7 @@ import paraphrases
 from brimful.protocols import Embedder
 from brimful.records import Memory, Message
 from brimful.records.search import Postings, VectorHit
-from brimful.retrieval.calibration import Kind, Outlook, describe
+from brimful.retrieval.calibration import Kind, Outlook, describe, stretch
 from brimful.retrieval.documents import make_document
 from brimful.retrieval.queries import Question, parse_question
 from brimful.retrieval.rank import MAX_NEIGHBOURS, add_speaker, rank
@@ -58,6 +58,7 @@ class Doc:
     terms: tuple[str, ...]
     text: str
     vector: npt.NDArray[np.float32] | None
+    embedder: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,12 +145,13 @@ class Shelf:
             frequency=[often for _, _, often in rows],
         )
 
-    def _near(self, meaning: npt.NDArray[np.float32] | None) -> list[VectorHit]:
+    def _near(self, meaning: npt.NDArray[np.float32] | None) -> Sequence[VectorHit]:
         if meaning is None or self._vectors is None:
             return []
         similar = self._vectors @ meaning
         nearest = np.argsort(-similar, kind="stable")[:MAX_NEIGHBOURS]
-        return [VectorHit(doc=int(at) + 1, seq=int(self.seqs[at]), similarity=float(similar[at])) for at in nearest]
+        hits = [VectorHit(doc=int(at) + 1, seq=int(self.seqs[at]), similarity=float(similar[at])) for at in nearest]
+        return stretch(hits, self.docs[0].embedder)
 
 
 def samples(
@@ -322,8 +324,9 @@ def _index(turns: Sequence[Turn], records: Iterable[Message | Memory], embedder:
     entries = [make_document(record) for record in records]
     passages = [[entry, *entry.further] for entry in entries]
     vectors = iter(_embed(embedder, [each.passage for parts in passages for each in parts]))
+    id = None if embedder is None else embedder.id
     return [
-        [Doc(turn, each.terms, each.passage, next(vectors)) for each in parts]
+        [Doc(turn, each.terms, each.passage, next(vectors), id) for each in parts]
         for turn, parts in zip(turns, passages, strict=True)
     ]
 

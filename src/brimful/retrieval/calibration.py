@@ -10,6 +10,7 @@ A match has the same relevance however many others were searched for, and whatev
 
 import json
 import math
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Final, Literal
@@ -17,11 +18,14 @@ from typing import Final, Literal
 import msgspec
 import numpy as np
 
+from brimful.records.search import VectorHit
 from brimful.retrieval.lexical import Values
 from brimful.retrieval.queries import Question
-from brimful.retrieval.rank import Ranking
+from brimful.retrieval.rank import MAX_NEIGHBOURS, Ranking
 
+OTHER: Final = "other"  # embedders without coefficients of their own
 _DATA: Final = Path(__file__).with_name("data") / "relevance.json"
+_MIN_ROOM: Final = 1e-3  # between the least similar and an identical vector; if all are identical, none stands out
 
 Kind = Literal["room", "memory", "lore"]
 
@@ -30,7 +34,7 @@ class Coefficients(msgspec.Struct, frozen=True, kw_only=True):
     """The weight of each input.
 
     - `share`: the logarithm of the match's share.
-    - `nearest`: the similarity of the nearest vector.
+    - `nearest`: the similarity of the nearest vector, after `stretch`.
     - `coverage`: the largest share of the question's words that a single text has.
     - `no_words`: 1 if the question has no word to search for, such as "Thanks a lot!".
     - `documents`: the logarithm of their number.
@@ -105,6 +109,24 @@ def load_coefficients() -> dict[str, Coefficients]:
 def coefficients_of(embedder: str | None) -> Coefficients:
     """Return the coefficients for an embedder's id, or for full-text search alone."""
     known = load_coefficients()
-    if embedder is None:
-        return known["none"]
-    return next((known[name] for name in known if embedder.startswith(name)), known["other"])
+    return known["none" if embedder is None else _kind_of(embedder)]
+
+
+def stretch(near: Sequence[VectorHit], embedder: str | None) -> Sequence[VectorHit]:
+    """Return the hits of an embedder without coefficients of its own, with similarities from 0 to 1.
+
+    Many models have similarities of 0.7 even between unrelated texts. What can be compared between models is how far a
+    text is from the least similar of the nearest, on the way to an identical one.
+
+    >>> [hit.similarity for hit in stretch([VectorHit(doc=n, seq=n, similarity=n / 8) for n in (7, 6, 4)], "bge")]
+    [0.75, 0.5, 0.0]
+    """
+    if not near or embedder is None or _kind_of(embedder) != OTHER:
+        return near
+    farthest = max(0.0, sorted((hit.similarity for hit in near), reverse=True)[:MAX_NEIGHBOURS][-1])
+    room = max(1 - farthest, _MIN_ROOM)
+    return [msgspec.structs.replace(hit, similarity=(hit.similarity - farthest) / room) for hit in near]
+
+
+def _kind_of(embedder: str) -> str:
+    return next((name for name in load_coefficients() if embedder.startswith(name)), OTHER)

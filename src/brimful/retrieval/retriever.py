@@ -21,7 +21,7 @@ from brimful.records import LoreEntry, Memory, Message
 from brimful.records.search import Document, Postings, TermQuery, VectorHit, VectorQuery
 from brimful.retrieval.breaker import Breaker
 from brimful.retrieval.cache import Cache
-from brimful.retrieval.calibration import Coefficients, Outlook, calibrate, coefficients_of
+from brimful.retrieval.calibration import Coefficients, Outlook, calibrate, coefficients_of, stretch
 from brimful.retrieval.documents import MIN_DIVIDED_CHARS, searchable_text
 from brimful.retrieval.lexical import Values
 from brimful.retrieval.names import find_addressees
@@ -442,7 +442,7 @@ def _rank_group(
         limit = group.limit if query.main else SIDE_MATCHES
         ranked = _QueryRanking(
             query=query,
-            ranking=rank(postings, near, conversation=group.room is not None).before(before, limit),
+            ranking=rank(postings, stretch(near, embedder), conversation=group.room is not None).before(before, limit),
             coefficients=coefficients_of(embedder if query.main else None),
         )
         rankings.append(ranked.without_unlikely(group, request.floor))
