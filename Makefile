@@ -15,7 +15,7 @@ PROJECT := install --no-deps --no-build-isolation
 SMALL := ./packages/brimful-small
 # A folder with real conversations for the benchmarks. Without it, they generate some.
 DATA ?=
-# Benchmarks to run, separated by commas, or adapters to test. Default: all.
+# Benchmarks to run, separated by commas, or integrations to test. Default: all.
 ONLY ?=
 # A tarball with the source of Citus, or the pg_config of a PostgreSQL that has it.
 CITUS_TAR ?=
@@ -33,7 +33,7 @@ PYTEST = $(BIN)/python -m pytest --numprocesses $$($(BIN)/python -c 'import os; 
 # Hundreds of tests start a process: compiled modules are kept, whatever the environment says.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo inspect screenshots test test-core test-page test-quick quick pgbouncer pooler adapters citus chaos search check lint docs web browser windows bench audit mcp-conformance sbom hashes format clean
+.PHONY: demo inspect screenshots test test-core test-page test-quick quick pgbouncer pooler integrations citus chaos search check lint docs web browser windows bench audit mcp-conformance sbom hashes format clean
 
 demo: $(VENV)/.base $(VENV)/.server $(VENV)/.model
 	$(BIN)/python examples/demo.py
@@ -76,10 +76,10 @@ windows: $(VENV)/.dev
 	rm -rf build/litellm && $(BIN)/pip download --quiet --no-deps --dest build/litellm litellm
 	$(BIN)/python tools/refresh_windows.py build/litellm/litellm-*.whl --as-of $(or $(AS_OF),$(shell date +%F))
 
-# Each adapter with its framework, in an environment of its own. All of them take minutes and gigabytes: ONLY='langchain litellm'.
-# ONLY=--newest tries the newest versions of the frameworks, ONLY=--lock makes them the ones to test with.
-adapters: $(VENV)/.dev
-	$(BIN)/python tools/adapters.py $(ONLY)
+# Each adapter with its framework and each plugin with its program, in an environment of its own. All of them take an hour and
+# gigabytes: ONLY='langchain pi'. ONLY=--newest tries the newest versions, ONLY=--lock makes them the ones to test with.
+integrations: $(VENV)/.dev
+	$(BIN)/python tools/integrations.py $(ONLY)
 
 # The tests of stores and engines on a Citus cluster of three servers. Citus is compiled from its source, which PyPI does not
 # have: CITUS_TAR=citus-14.0.1.tar.gz. Or PG_CONFIG=… of a PostgreSQL that has it.

@@ -1,4 +1,4 @@
-"""Leave out the adapters and their tests: each needs its framework, in an environment of its own."""
+"""Leave out adapters and tests of programs: each needs what it adapts, in an environment of its own."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ _SHARED = ("__init__", "fitter", "test_fitter")
 
 collect_ignore = [
     str(file)
-    for folder in ("src/brimful/adapters", "tests/adapters")
+    for folder in ("src/brimful/adapters", "tests/adapters", "tests/programs")
     for file in (_ROOT / folder).glob("*.py")
     if file.stem not in _SHARED
 ]

@@ -181,7 +181,7 @@ def imported(page: Path) -> set[str]:
 
 
 RUNNABLE = [page for page in PAGES if page.name not in GENERATED and all(map(is_importable, imported(page)))]
-"""Pages whose examples run here. Those on adapters run where their framework is installed: see `tools/adapters.py`."""
+"""Pages whose examples run here. `tools/integrations.py` runs those on adapters, where their framework is installed."""
 
 
 def test_only_pages_on_frameworks_wait_for_their_environment():

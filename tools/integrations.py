@@ -1,17 +1,20 @@
-"""Test adapters, each in an environment with its framework: `python tools/adapters.py langchain litellm`.
+"""Test adapters and plugins with real frameworks and programs: `python tools/integrations.py langchain pi`.
 
-Without names, all are tested. Environments are in `.venv/adapters`, with the versions in `tests/adapters/locks`.
+Without names, all are tested, each in an environment of its own in `.venv/integrations`, with the versions in
+`tests/adapters/locks` or in the table below. The tests of a program are in `tests/programs` and find it on the `PATH`.
 """
 
 import argparse
+import os
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parent.parent
-ENVIRONMENTS = ROOT / ".venv" / "adapters"
+ENVIRONMENTS = ROOT / ".venv" / "integrations"
 LOCKS = ROOT / "tests" / "adapters" / "locks"
 UV = (sys.executable, "-m", "uv", "--quiet", "--system-certs")
 COMMON = ("hypothesis", "pytest")
@@ -24,6 +27,8 @@ class Environment(NamedTuple):
     packages: tuple[str, ...] = ()
     modules: tuple[str, ...] = ()
     pages: tuple[str, ...] = ()
+    npm: tuple[str, ...] = ()  # with their versions
+    program: str = ""  # whose tests in `tests/programs` run
 
 
 TABLE = {
@@ -91,7 +96,7 @@ def _check(name: str, given: argparse.Namespace) -> bool:
     print(f"== {name}", flush=True)
     python, lock, environment = ENVIRONMENTS / name / "bin" / "python", LOCKS / f"{name}.txt", TABLE[name]
     passed = (
-        _install(python, environment, None if given.newest or given.lock else lock)
+        _install(python, environment, lock, newest=given.newest or given.lock)
         and _test(python, environment)
         and (not given.types or _check_types(python, environment))
     )
@@ -102,22 +107,34 @@ def _check(name: str, given: argparse.Namespace) -> bool:
     return passed
 
 
-def _install(python: Path, environment: Environment, lock: Path | None) -> bool:
+def _install(python: Path, environment: Environment, lock: Path, *, newest: bool) -> bool:
     own = f"{ROOT}[{','.join(environment.extras)}]" if environment.extras else str(ROOT)
-    versions = [] if lock is None else ["--constraint", lock]
+    versions = ["--constraint", lock] if lock.exists() and not newest else []
     packages = [*COMMON, *environment.packages, "--editable", own]
-    return _run([*UV, "venv", "--clear", "--python", sys.executable, python.parent.parent]) and _run(
-        [*UV, "pip", "install", "--python", python, *versions, *packages]
+    return (
+        _run([*UV, "venv", "--clear", "--python", sys.executable, python.parent.parent])
+        and _run([*UV, "pip", "install", "--python", python, *versions, *packages])
+        and _install_npm(python, environment, newest=newest)
     )
+
+
+def _install_npm(python: Path, environment: Environment, *, newest: bool) -> bool:
+    packages = [f"{each.rpartition('@')[0]}@latest" if newest else each for each in environment.npm]
+    return not packages or _run(["npm", "install", "--silent", "--prefix", python.parent.parent, *packages])
 
 
 def _test(python: Path, environment: Environment) -> bool:
     pages = [f"tests/test_docs.py::test_every_example_of_the_page_runs[docs/{page}]" for page in environment.pages]
     tests = [f"tests/adapters/test_{name}.py" for name in environment.modules]
+    if environment.program:
+        tests.append(f"tests/programs/test_{environment.program}.py")
     # Warnings of frameworks are not ours to mend, and fixtures of our other tests need more than is installed here.
-    pytest = [python, "-m", "pytest", "--confcutdir", "tests/adapters", "-p", "no:cacheprovider", "-W", "ignore"]
+    pytest = [python, "-m", "pytest", "--confcutdir", "tests/programs", "-p", "no:cacheprovider", "-W", "ignore"]
     pytest += ["-o", "filterwarnings=", "--hypothesis-profile", "ci"]
-    return all(_run([*pytest, *group]) for group in (tests, *([page] for page in pages)) if group)  # pages keep state
+    commands = [python.parent, python.parent.parent / "node_modules" / ".bin"]
+    path = os.pathsep.join([*map(str, commands), os.environ["PATH"]])
+    groups = (tests, *([page] for page in pages))  # pages keep state
+    return all(_run([*pytest, *group], os.environ | {"PATH": path}) for group in groups if group)
 
 
 def _check_types(python: Path, environment: Environment) -> bool:
@@ -127,8 +144,8 @@ def _check_types(python: Path, environment: Environment) -> bool:
     return not modules or _run([*mypy, *modules])
 
 
-def _run(command: list[str | Path]) -> bool:
-    return subprocess.run(command, cwd=ROOT, check=False).returncode == 0
+def _run(command: list[str | Path], environ: Mapping[str, str] | None = None) -> bool:
+    return subprocess.run(command, cwd=ROOT, env=environ, check=False).returncode == 0
 
 
 if __name__ == "__main__":

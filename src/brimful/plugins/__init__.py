@@ -1,0 +1,1 @@
+"""What runs inside of other programs: engines, middleware, hooks and filters."""
