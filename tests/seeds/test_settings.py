@@ -320,7 +320,8 @@ def test_1_10_one_line_a_build_has_the_budget_what_was_loaded_and_where_it_stopp
     }
     assert 10 < len(sent) < 100
     assert {name: getattr(record, name) for name in fields} == fields
-    assert len(sent) <= record.loaded < 200
+    has_ledger = any(pool.ledger for pool in context.inputs.policy.pools)  # its lines stand for what is left out
+    assert len(sent) <= record.loaded <= (200 if has_ledger else 199)
     assert (record.components["recent"], record.items["recent"]) == (recent.tokens, len(sent))
     assert record.naive == context.tokens + sum(each.saved for each in context.decisions) + context.inputs.unread.tokens
     assert record.ms >= 0

@@ -33,6 +33,7 @@ CALLS = {
     "oldest_event": lambda store: store.oldest_event(),
     "put": lambda store: store.put(User(id="ada", name="mine")),
     "get": lambda store: store.get(User, "ada"),
+    "require": lambda store: store.require(User, "ada"),
     "get_many": lambda store: store.get_many(User, ["ada"]),
     "list_records": lambda store: store.list_records(User),
     "rooms_of": lambda store: store.rooms_of("ada"),

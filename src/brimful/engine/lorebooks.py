@@ -8,7 +8,6 @@ import msgspec
 
 from brimful.engine.personas import as_seen_by, get_char_name, get_user_name
 from brimful.engine.plan import CurrentMessage
-from brimful.formats.lenient import as_str
 from brimful.lore import LoreIndex, PersonaInfo, Turn
 from brimful.packagers.records import plain_text
 from brimful.records import Lorebook, LoreEntry, Message, Persona, Room, User
@@ -81,7 +80,7 @@ class LoreLibrary:
         sources = {source: text for source, text in _get_persona_sources(persona).items() if source in needed}
         if "user" in needed and user is not None:
             known = await self._store.get(User, user)
-            sources["user"] = as_str(known.metadata.get("description")) if known else ""
+            sources["user"] = _string_or_empty(known.metadata.get("description")) if known else ""
         if persona is None:
             return PersonaInfo(sources=sources)
         tags = persona.metadata.get("tags")
@@ -166,5 +165,9 @@ def _get_persona_sources(persona: Persona | None) -> dict[Source, str]:
         "personality": character.personality,
         "scenario": character.scenario,
         "depth-prompt": "\n".join(note.text for note in persona.notes if note.depth),
-        "creator-notes": as_str(persona.metadata.get("creator_notes")),
+        "creator-notes": _string_or_empty(persona.metadata.get("creator_notes")),
     }
+
+
+def _string_or_empty(value: object) -> str:
+    return value if isinstance(value, str) else ""
