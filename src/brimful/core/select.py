@@ -311,16 +311,19 @@ def _select_in_order(
     # In history, no item takes so much that others have no room, unless all fit.
     full = everything > room.tokens and any(unit.may_shrink for unit in order)
     capped = pool.contiguous and full
+    repeated = limits if full else _NO_LIMITS
     same: set[str] = set()
     for rank, unit in enumerate(order):
         limit = max(room.hard, room.tokens) if items < pool.min_items else room.tokens
         left = limit - used - unit.heading_due(headings)
         taken: Unit | None = None
         if items + unit.items <= most:
-            taken = _repeat_form(unit, limits, left, shaper) if full else None
-            same.update([unit.key] if taken else [])
-            cap = _cap(room.tokens, rank if pool.contiguous else _NEWEST)
-            taken = taken or _fit_unit(unit, left, cap, shaper, capped=capped)
+            taken = _repeat_form(unit, repeated, left, shaper)
+            if taken is not None:
+                same.add(unit.key)
+            else:
+                cap = _cap(room.tokens, rank if pool.contiguous else _NEWEST)
+                taken = _fit_unit(unit, left, cap, shaper, capped=capped)
         if taken is None:
             if pool.contiguous:
                 break
