@@ -66,6 +66,7 @@ COMMANDS: Final = {
     "chat": Entry("chat", "Chat with a model in a room."),
     "monitor": Entry("monitor", "Show contexts and answers as they happen."),
     "context": Entry("contexts", "Manage stored contexts."),
+    "sessions": Entry("sessions", "Look into the sessions of Claude Code, Codex, opencode, Hermes and Gemini CLI."),
     "stats": Entry("stats", "Show usage: contexts, tokens, cost, cache hits, warnings."),
     "index": Entry("embeddings", "Embed all stored records that have no vector yet."),
     "janitor": Entry("janitor", "Collapse floods, summarize old days, archive unused messages (undoable)."),

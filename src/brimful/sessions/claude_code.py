@@ -1,0 +1,235 @@
+"""Sessions of Claude Code: `.claude/projects/FOLDER/ID.jsonl`.
+
+Since 2.1.326, each request of the main conversation is in the file, in pieces: a shape (system prompt and tools), the
+messages by their hashes, and how many messages it has in common with an earlier request.
+"""
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from brimful.formats.lenient import as_dict, as_dicts, as_str, parse_time
+from brimful.sessions.events import Call, Category, Compaction, Event, Piece, Unknown, result_category
+from brimful.sessions.lines import Progress, as_count, count_images, read_lines, text_of, write_json
+
+_HOUR: Final = 3600.0
+_FIVE_MINUTES: Final = 300.0
+_SILENT: Final = frozenset(  # lines about the session, of which the model sees nothing
+    {
+        *(
+            "queue-operation",
+            "atis-latch",
+            "last-prompt",
+            "tools-used",
+            "cost-state",
+            "summary",
+            "ai-title",
+            "custom-title",
+        ),
+        *("file-history-snapshot", "api-request-blob", "progress", "permission-mode", "mode", "agent-name", "pr-link"),
+    }
+)
+
+
+class _Request(msgspec.Struct, frozen=True):
+    """What differs from the request before it."""
+
+    system: str
+    tools: str
+    rewritten: int
+
+
+class _Reader:
+    """The state of a file that is read line by line."""
+
+    def __init__(self) -> None:
+        self._shapes: dict[str, tuple[str, str, dict[str, Any]]] = {}
+        self._shape = ""
+        self._sizes: dict[str, int] = {}  # messages of each request
+        self._requests: dict[str, _Request] = {}
+        self._tools: dict[str, str] = {}  # names by call
+        self._answer: tuple[str, str] | None = None
+        self._has_shapes = False
+
+    def read(self, place: int, line: dict[str, Any]) -> Iterator[Event]:
+        kind = as_str(line.get("type"))
+        if line.get("isSidechain") is True:
+            return
+        match kind:
+            case "user":
+                yield from self._user(place, line)
+            case "assistant":
+                yield from self._assistant(place, line)
+            case "attachment":
+                yield from self._attachment(place, line)
+            case "system":
+                if line.get("subtype") == "compact_boundary":
+                    kept = as_dict(as_dict(line.get("compactMetadata")).get("preservedMessages")).get("uuids")
+                    yield Compaction(at=_time(line), kept=frozenset(map(str, kept if isinstance(kept, list) else ())))
+            case "api-request-shape":
+                self._add_shape(line)
+            case "api-request":
+                yield from self._request(place, line)
+            case _ if kind not in _SILENT:
+                yield Unknown(f"a line of type {kind!r}" if kind else "a line without a type")
+
+    def _user(self, place: int, line: dict[str, Any]) -> Iterator[Event]:
+        content, id, at = as_dict(line.get("message")).get("content"), as_str(line.get("uuid")), _time(line)
+        said: Category = (
+            "summary" if line.get("isCompactSummary") is True else "system" if line.get("isMeta") is True else "user"
+        )
+        if isinstance(content, str):
+            yield Piece(id=id, category=said, text=content, at=at, place=place)
+            return
+        for block in as_dicts(content):
+            if block.get("type") == "tool_result":
+                call = as_str(block.get("tool_use_id"))
+                tool, result = self._tools.get(call, ""), block.get("content")
+                yield Piece(
+                    id=id,
+                    category=result_category(tool),
+                    text=text_of(result),
+                    images=count_images(result),
+                    at=at,
+                    place=place,
+                    tool=tool,
+                    call=call,
+                )
+            else:
+                yield Piece(
+                    id=id, category=said, text=text_of([block]), images=count_images([block]), at=at, place=place
+                )
+
+    def _assistant(self, place: int, line: dict[str, Any]) -> Iterator[Event]:
+        message, at = as_dict(line.get("message")), _time(line)
+        answer = (as_str(message.get("id")), as_str(line.get("requestRef")))
+        if message.get("model") == "<synthetic>":
+            return
+        if answer != self._answer:  # an answer of several blocks has several lines, each with the same usage
+            self._answer = answer
+            yield self._call(line, message, at)
+        for block in as_dicts(message.get("content")):
+            id = as_str(line.get("uuid"))
+            match block.get("type"):
+                case "text":
+                    yield Piece(id=id, category="assistant", text=as_str(block.get("text")), at=at, place=place)
+                case "thinking":
+                    yield Piece(id=id, category="thinking", text=as_str(block.get("thinking")), at=at, place=place)
+                case "tool_use":
+                    call, tool = as_str(block.get("id")), as_str(block.get("name"))
+                    self._tools[call] = tool
+                    text = write_json(block.get("input"))
+                    yield Piece(id=id, category="assistant", text=text, at=at, place=place, tool=tool, call=call)
+
+    def _call(self, line: dict[str, Any], message: dict[str, Any], at: float) -> Call:
+        usage = as_dict(message.get("usage"))
+        written = as_dict(usage.get("cache_creation"))
+        long = as_count(written.get("ephemeral_1h_input_tokens")) or line.get("promptCacheRequested") == "1h"
+        ref = as_str(line.get("requestRef"))
+        request = self._requests.get(ref)
+        return Call(
+            id=ref or as_str(message.get("id")),
+            model=as_str(message.get("model")),
+            at=at,
+            uncached=as_count(usage.get("input_tokens")),
+            read=as_count(usage.get("cache_read_input_tokens")),
+            written=as_count(usage.get("cache_creation_input_tokens")),
+            output=as_count(usage.get("output_tokens")),
+            lasts=_HOUR if long else _FIVE_MINUTES,
+            system=request.system if request else "",
+            tools=request.tools if request else "",
+            rewritten=request.rewritten if request else None,
+        )
+
+    def _attachment(self, place: int, line: dict[str, Any]) -> Iterator[Event]:
+        """Reminders are written as they were sent; older versions name only what they had."""
+        attachment = as_dict(line.get("attachment"))
+        if attachment.get("type") == "prompt_snapshot":
+            return
+        rendered = as_dicts(line.get("rendered"))
+        text = "\n".join(text_of(each.get("content")) for each in rendered) or text_of(attachment.get("content"))
+        if text:
+            yield Piece(id=as_str(line.get("uuid")), category="system", text=text, at=_time(line), place=place)
+
+    def _add_shape(self, line: dict[str, Any]) -> None:
+        shape = as_dict(line.get("shape"))
+        system, tools = (_digest(shape.get(name)) for name in ("system", "tools"))
+        self._shapes[as_str(line.get("shapeHash"))] = (system, tools, shape)
+
+    def _request(self, place: int, line: dict[str, Any]) -> Iterator[Event]:
+        id, base, hash = (as_str(line.get(name)) for name in ("id", "base", "shapeHash"))
+        keep, tail = as_count(line.get("keep")), line.get("tail")
+        before = self._sizes.get(base)
+        rewritten = -1 if before is None or keep >= before else keep
+        self._sizes[id] = keep + len(tail if isinstance(tail, list) else ())
+        system, tools, shape = self._shapes.get(hash, ("", "", {}))
+        self._requests[id] = _Request(system, tools, rewritten)
+        if hash != self._shape:
+            self._shape = hash
+            at = _time(line)
+            yield Piece(
+                id="system", category="system", text=text_of(shape.get("system")), at=at, place=place, lasting=True
+            )
+            text = write_json(shape.get("tools") or [])
+            yield Piece(id="tools", category="tools", text=text, at=at, place=place, lasting=True)
+
+
+def read(path: Path, start: int = 0, progress: Progress = lambda _: None) -> Iterator[Event]:
+    """Yield what a session file tells, from an offset on."""
+    reader = _Reader()
+    for place, line in read_lines(path, start, progress):
+        if isinstance(line, Unknown):
+            yield line
+        else:
+            yield from reader.read(place, line)
+
+
+def rebuild_requests(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the requests of the main conversation with their ids, as they were sent.
+
+    The file lacks the block of the system prompt that identifies the program's build, and older files all requests.
+    """
+    shapes: dict[str, dict[str, Any]] = {}
+    blobs: dict[str, Any] = {}
+    answers: dict[str, list[Any]] = {}
+    sent: dict[str, list[Any]] = {}
+    for _, line in read_lines(path):
+        match line:
+            case {"type": "api-request-shape", "shapeHash": str(hash), "shape": dict(shape)}:
+                shapes[hash] = shape
+            case {"type": "api-request-blob", "hash": str(hash), "message": message}:
+                blobs[hash] = message
+            case {"type": "assistant", "requestRef": str(ref), "message": {"content": list(blocks)}}:
+                answers.setdefault(ref, []).extend(blocks)
+            case {"type": "api-request", "id": str(id), "shapeHash": str(hash), "tail": list(tail)}:
+                base = as_str(line.get("base"))
+                answer = {"role": "assistant", "content": answers.get(base, [])}
+                kept = sent.get(base, [])[: as_count(line.get("keep"))]
+                sent[id] = [*kept, *(blobs.get(each, answer) for each in tail)]
+                request = {**as_dict(line.get("params")), **shapes.get(hash, {}), "messages": sent[id]}
+                yield id, _mark(request, line.get("cacheControl"))
+
+
+def _mark(request: dict[str, Any], marks: object) -> dict[str, Any]:
+    """Return a copy of a request with its cache marks where they were."""
+    marked: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(request))
+    for mark in as_dicts(marks):
+        at: Any = marked
+        path = mark.get("path")
+        for step in path if isinstance(path, list) else ():
+            inside = isinstance(at, list) and isinstance(step, int) and step < len(at)
+            at = at[step] if inside or (isinstance(at, Mapping) and step in at) else None
+        if isinstance(at, dict):
+            at["cache_control"] = mark.get("value")
+    return marked
+
+
+def _digest(value: object) -> str:
+    return hashlib.blake2b(msgspec.json.encode(value), digest_size=8).hexdigest()
+
+
+def _time(line: dict[str, Any]) -> float:
+    return parse_time(line.get("timestamp")) or 0.0

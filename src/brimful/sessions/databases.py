@@ -1,0 +1,182 @@
+"""Sessions in SQLite databases, of opencode and Hermes. They are only read, also while the program writes."""
+
+import re
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any, Final
+
+from brimful.formats.lenient import as_dict, as_dicts, as_str, parse_object, parse_time
+from brimful.sessions.events import Call, Category, Compaction, Event, Piece, Unknown, result_category
+from brimful.sessions.lines import Progress, as_count, text_of, write_json
+
+_WITHOUT_CONTENT: Final = frozenset({"step-start", "step-finish", "snapshot", "patch", "subtask", "agent", "retry"})
+
+
+def connect(path: Path) -> sqlite3.Connection:
+    """Open a database for reading only."""
+    connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=5)
+    connection.row_factory = sqlite3.Row
+    return connection
+
+
+# -- opencode --------------------------------------------------------------------------------------------------------
+
+
+def read_opencode(path: Path, id: str, start: int = 0, progress: Progress = lambda _: None) -> Iterator[Event]:
+    """Yield what opencode stores of a session, but for its first `start` messages."""
+    with closing(connect(path)) as connection:
+        rows = connection.execute("SELECT id, data FROM message WHERE session_id = ? ORDER BY id", (id,)).fetchall()
+        for number, row in enumerate(rows):
+            progress(number + 1)
+            if number >= start:
+                message = parse_object(_bytes(row["data"]))
+                found = connection.execute("SELECT id, data FROM part WHERE message_id = ? ORDER BY id", (row["id"],))
+                parts = [(as_str(part["id"]), parse_object(_bytes(part["data"]))) for part in found]
+                yield from _read_opencode_message(number, row["id"], message, parts)
+
+
+def _read_opencode_message(
+    place: int, id: str, message: dict[str, Any], parts: list[tuple[str, dict[str, Any]]]
+) -> Iterator[Event]:
+    at = parse_time(as_dict(message.get("time")).get("created")) or 0.0
+    is_answer, is_summary = message.get("role") == "assistant", message.get("summary") is True
+    tokens = as_dict(message.get("tokens"))
+    cache = as_dict(tokens.get("cache"))
+    call = Call(
+        id=id,
+        model=as_str(message.get("modelID")),
+        at=at,
+        uncached=as_count(tokens.get("input")),
+        read=as_count(cache.get("read")),
+        written=as_count(cache.get("write")),
+        output=as_count(tokens.get("output")) + as_count(tokens.get("reasoning")),
+    )
+    if is_answer and call.prompt:
+        yield call
+    if is_summary:
+        yield Compaction(at=at)
+    for own, part in parts:
+        yield from _read_opencode_part(place, own, part, at, is_answer=is_answer, is_summary=is_summary)
+
+
+def _read_opencode_part(
+    place: int, id: str, part: dict[str, Any], at: float, *, is_answer: bool, is_summary: bool
+) -> Iterator[Event]:
+    match part.get("type"):
+        case "text":
+            said = as_str(part.get("text"))
+            by_program = part.get("synthetic") is True
+            category: Category = "system" if by_program else "user"
+            if is_answer:
+                category = "summary" if is_summary else "assistant"
+            yield Piece(id=id, category=category, text=said, at=at, place=place)
+        case "reasoning":
+            yield Piece(id=id, category="thinking", text=as_str(part.get("text")), at=at, place=place)
+        case "file":
+            is_image = as_str(part.get("mime")).startswith("image/")
+            yield Piece(id=id, category="user", text="", images=int(is_image), at=at, place=place)
+        case "tool":
+            state, tool, call = as_dict(part.get("state")), as_str(part.get("tool")), as_str(part.get("callID"))
+            given = write_json(state.get("input") or {})
+            yield Piece(id=id, category="assistant", text=given, at=at, place=place, tool=tool, call=call)
+            output = as_str(state.get("output")) or as_str(state.get("error"))
+            category = result_category(tool)
+            yield Piece(id=f"{id}:result", category=category, text=output, at=at, place=place, tool=tool, call=call)
+        case str(kind) if kind in _WITHOUT_CONTENT or kind == "compaction":
+            pass
+        case kind:
+            yield Unknown(f"a part of type {kind!r}")
+
+
+# -- Hermes ----------------------------------------------------------------------------------------------------------
+
+_CALL: Final = re.compile(
+    r"API call #\d+: model=(?P<model>\S+).*? in=(?P<prompt>\d+) out=(?P<output>\d+)(?:.*? cache=(?P<read>\d+)/)?"
+)
+_TIME: Final = re.compile(r"(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d),(\d{3})")
+
+
+def read_hermes(path: Path, id: str, start: int = 0, progress: Progress = lambda _: None) -> Iterator[Event]:
+    """Yield what Hermes stores of a session, but for its first `start` rows; usage of calls is in its log.
+
+    What was compacted stays in the database, and messages that were kept are written again.
+    """
+    calls = _hermes_calls(path.parent / "logs" / "agent.log", id)
+    with closing(connect(path)) as connection:
+        session = connection.execute("SELECT system_prompt FROM sessions WHERE id = ?", (id,)).fetchone()
+        if session is not None and session["system_prompt"] and not start:
+            yield Piece(id="system", category="system", text=session["system_prompt"], lasting=True)
+        rows = connection.execute("SELECT * FROM messages WHERE session_id = ? ORDER BY id", (id,)).fetchall()
+    gone = {number for number, row in enumerate(rows) if row["compacted"]}
+    compacted_at = max(gone, default=-1) + 1
+    tools: dict[str, str] = {}
+    for number, row in enumerate(rows):
+        progress(number + 1)
+        if number == compacted_at and gone:
+            yield Compaction(at=row["timestamp"])
+        known = len(tools)
+        pieces = _read_hermes_row(number, row, tools)
+        repeats = len(tools) == known and any(piece.is_call for piece in pieces)  # kept at a compaction
+        if row["role"] == "assistant" and not repeats and (call := next(calls, None)) and number >= start:
+            yield call
+        if number >= start:
+            yield from pieces
+
+
+def _read_hermes_row(place: int, row: sqlite3.Row, tools: dict[str, str]) -> list[Piece]:
+    at, own = float(row["timestamp"]), str(row["id"])
+    text = text_of(row["content"])
+    match row["role"]:
+        case "tool":
+            tool = row["tool_name"] or tools.get(row["tool_call_id"], "")
+            output = parse_object(text.encode()).get("output")
+            said, category = output if isinstance(output, str) else text, result_category(tool)
+            call = row["tool_call_id"] or ""
+            return [Piece(id=own, category=category, text=said, at=at, place=place, tool=tool, call=call)]
+        case "assistant":
+            pieces = [Piece(id=own, category="assistant", text=text, at=at, place=place)] if text else []
+            if row["reasoning"]:
+                pieces.insert(0, Piece(id=own, category="thinking", text=row["reasoning"], at=at, place=place))
+            for call in as_dicts(parse_list(row["tool_calls"])):
+                function, id = as_dict(call.get("function")), as_str(call.get("id"))
+                tools[id] = as_str(function.get("name"))
+                given = write_json(function.get("arguments") or {})
+                pieces.append(
+                    Piece(id=own, category="assistant", text=given, at=at, place=place, tool=tools[id], call=id)
+                )
+            return pieces
+        case role:
+            category = "user" if role == "user" else "system"
+            return [Piece(id=own, category=category, text=text, at=at, place=place)]
+
+
+def parse_list(text: object) -> list[Any]:
+    """Return a list that is written as JSON; an empty one for anything else."""
+    wrapped = parse_object(b'{"list":%b}' % _bytes(text)) if text else {}
+    found = wrapped.get("list")
+    return found if isinstance(found, list) else []
+
+
+def _hermes_calls(log: Path, id: str) -> Iterator[Call]:
+    if not log.exists():
+        return
+    with log.open(encoding="utf-8", errors="replace") as lines:
+        for line in lines:
+            if f"[{id}]" in line and (found := _CALL.search(line)):
+                read = int(found["read"] or 0)
+                when = _TIME.match(line)
+                at = parse_time(f"{when[1]}T{when[2]}.{when[3]}") if when else None
+                yield Call(
+                    id="",
+                    model=found["model"],
+                    at=at or 0.0,
+                    uncached=max(0, int(found["prompt"]) - read),
+                    read=read,
+                    output=int(found["output"]),
+                )
+
+
+def _bytes(text: object) -> bytes:
+    return text if isinstance(text, bytes) else str(text).encode("utf-8", "surrogatepass")

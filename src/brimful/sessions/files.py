@@ -1,0 +1,195 @@
+"""Where programs keep their sessions, and which there are."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from sqlite3 import DatabaseError
+from typing import Final
+
+import msgspec
+
+from brimful.core.validation import preview
+from brimful.errors import InvalidValue, UnknownRecord
+from brimful.formats.lenient import as_dict, as_str, parse_time
+from brimful.sessions import claude_code, codex, databases, gemini_cli
+from brimful.sessions.events import Event, Piece, Unknown
+from brimful.sessions.lines import Progress, read_lines
+
+_HEAD: Final = 40  # events and lines in which the title and the folder of a session are looked for
+_TITLE: Final = 80  # characters
+_MIN_PREFIX: Final = 4  # characters of an id that name a session
+
+Read = Callable[[int, Progress], Iterator[Event]]
+
+
+class SessionFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A session of a program: where it is, when it was last used, and how it is read.
+
+    `size` is how far it goes: bytes of a file, or rows of a database. Reading from there on later gives what is new.
+    """
+
+    program: str
+    id: str
+    path: Path
+    folder: str
+    title: str
+    modified: float
+    size: int
+    reader: Read
+
+    def events(self, start: int = 0, progress: Progress = lambda _: None) -> Iterator[Event]:
+        """Yield what it tells, from a position on."""
+        return self.reader(start, progress)
+
+
+def find_sessions(home: Path, environ: Mapping[str, str], program: str | None = None) -> list[SessionFile]:
+    """Return the sessions of all programs, or of one, the newest first."""
+    if program is not None and program not in PROGRAMS:
+        raise InvalidValue("program", f"must be one of {', '.join(PROGRAMS)}, not {preview(program)}")
+    found = [
+        session
+        for name, locate in PROGRAMS.items()
+        if program in (None, name)
+        for session in locate(name, home, environ)
+    ]
+    return sorted(found, key=lambda each: -each.modified)
+
+
+def find_session(name: str, home: Path, environ: Mapping[str, str]) -> SessionFile:
+    """Return a session by its id, by the beginning of its id, or by the path of its file; `last` is the newest."""
+    path = Path(name).expanduser()
+    if path.suffix == ".jsonl" and path.is_file():
+        return _open_file(path)
+    sessions = find_sessions(home, environ)
+    matching = [each for each in sessions if each.id == name]
+    if not matching and len(name) >= _MIN_PREFIX:
+        matching = [each for each in sessions if each.id.startswith(name)]
+    if name == "last":
+        matching = sessions[:1]
+    if len(matching) > 1:
+        ids = ", ".join(each.id for each in matching[:3])
+        raise InvalidValue("session", f"{preview(name)} is the beginning of several ids: {ids}")
+    if not matching:
+        raise UnknownRecord("session", name)
+    return matching[0]
+
+
+# -- files of lines --------------------------------------------------------------------------------------------------
+
+
+def _claude_code(name: str, home: Path, environ: Mapping[str, str]) -> Iterator[SessionFile]:
+    root = Path(environ.get("CLAUDE_CONFIG_DIR") or home / ".claude")
+    yield from _files(name, root / "projects", "*/*.jsonl")
+
+
+def _codex(name: str, home: Path, environ: Mapping[str, str]) -> Iterator[SessionFile]:
+    yield from _files(name, Path(environ.get("CODEX_HOME") or home / ".codex") / "sessions", "*/*/*/rollout-*.jsonl")
+
+
+def _gemini_cli(name: str, home: Path, _: Mapping[str, str]) -> Iterator[SessionFile]:
+    yield from _files(name, home / ".gemini" / "tmp", "*/chats/session-*.jsonl")
+
+
+def _files(program: str, root: Path, pattern: str) -> Iterator[SessionFile]:
+    for path in sorted(root.glob(pattern)):
+        try:
+            yield _make_file(program, path)
+        except OSError:  # it was just removed, or belongs to somebody else
+            continue
+
+
+_READERS: Final = {"claude-code": claude_code.read, "codex": codex.read, "gemini-cli": gemini_cli.read}
+
+
+def _open_file(path: Path) -> SessionFile:
+    """Return the session in a file, by what its first lines look like."""
+    heads = [line for _, line in islice(read_lines(path), _HEAD) if not isinstance(line, Unknown)]
+    if any("payload" in line for line in heads):
+        return _make_file("codex", path)
+    if any("$set" in line or line.get("type") == "gemini" or "projectHash" in line for line in heads):
+        return _make_file("gemini-cli", path)
+    if any("sessionId" in line for line in heads):
+        return _make_file("claude-code", path)
+    raise InvalidValue("session", f"{path} is not a session of {', '.join(_READERS)}")
+
+
+def _make_file(program: str, path: Path) -> SessionFile:
+    read, facts = _READERS[program], path.stat()
+    folder = id = ""
+    for _, line in islice(read_lines(path), _HEAD):
+        if not isinstance(line, Unknown):
+            payload = as_dict(line.get("payload"))
+            folder = folder or as_str(line.get("cwd")) or as_str(payload.get("cwd"))
+            id = id or as_str(line.get("sessionId")) or as_str(payload.get("session_id")) or as_str(payload.get("id"))
+    return SessionFile(
+        program=program,
+        id=id or path.stem,
+        path=path,
+        folder=folder,
+        title=_title(islice(read(path), _HEAD)),
+        modified=facts.st_mtime,
+        size=facts.st_size,
+        reader=partial(read, path),
+    )
+
+
+def _title(events: Iterator[Event]) -> str:
+    said = (each.text for each in events if isinstance(each, Piece) and each.category == "user" and each.text.strip())
+    return " ".join(next(said, "").split())[:_TITLE]
+
+
+# -- databases -------------------------------------------------------------------------------------------------------
+
+
+def _opencode(name: str, home: Path, environ: Mapping[str, str]) -> Iterator[SessionFile]:
+    path = Path(environ.get("XDG_DATA_HOME") or home / ".local" / "share") / "opencode" / "opencode.db"
+    query = (
+        "SELECT id, title, directory AS folder, time_updated AS at,"
+        " (SELECT count(*) FROM message WHERE session_id = session.id) AS size FROM session WHERE parent_id IS NULL"
+    )
+    yield from _rows(name, path, query, databases.read_opencode)
+
+
+def _hermes(name: str, home: Path, environ: Mapping[str, str]) -> Iterator[SessionFile]:
+    path = Path(environ.get("HERMES_HOME") or home / ".hermes") / "state.db"
+    query = (
+        "SELECT id, title, cwd AS folder, coalesce(ended_at, started_at) AS at,"
+        " (SELECT count(*) FROM messages WHERE session_id = sessions.id) AS size,"
+        " (SELECT content FROM messages WHERE session_id = sessions.id AND role = 'user' ORDER BY id LIMIT 1) AS said"
+        " FROM sessions"
+    )
+    yield from _rows(name, path, query, databases.read_hermes)
+
+
+def _rows(program: str, path: Path, query: str, read: Callable[..., Iterator[Event]]) -> Iterator[SessionFile]:
+    if not path.is_file():
+        return
+    try:
+        with closing(databases.connect(path)) as connection:
+            rows = connection.execute(query).fetchall()
+    except DatabaseError:  # another version of the program
+        return
+    for row in rows:
+        title = row["title"] or (row["said"] if "said" in row.keys() else "")  # noqa: SIM118 - a row has no `in`
+        yield SessionFile(
+            program=program,
+            id=row["id"],
+            path=path,
+            folder=row["folder"] or "",
+            title=" ".join(as_str(title).split())[:_TITLE],
+            modified=parse_time(row["at"]) or 0.0,
+            size=row["size"],
+            reader=partial(read, path, row["id"]),
+        )
+
+
+PROGRAMS: Final[dict[str, Callable[[str, Path, Mapping[str, str]], Iterator[SessionFile]]]] = {
+    "claude-code": _claude_code,
+    "codex": _codex,
+    "opencode": _opencode,
+    "hermes": _hermes,
+    "gemini-cli": _gemini_cli,
+}
+"""How to find the sessions of each program."""
