@@ -68,7 +68,7 @@ class _Reader:
             case "system":
                 if line.get("subtype") == "compact_boundary":
                     kept = as_dict(as_dict(line.get("compactMetadata")).get("preservedMessages")).get("uuids")
-                    yield Compaction(at=_time(line), kept=frozenset(map(str, kept if isinstance(kept, list) else ())))
+                    yield Compaction(at=_time(line), keep=frozenset(map(str, kept if isinstance(kept, list) else ())))
             case "api-request-shape":
                 self._add_shape(line)
             case "api-request":

@@ -77,10 +77,10 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Compaction(msgspec.Struct, frozen=True, kw_only=True):
-    """From here on, the model sees only lasting pieces, those that are `kept`, and what follows."""
+    """From here on, the model sees only lasting pieces, those to `keep`, and what follows."""
 
     at: float = 0.0
-    kept: frozenset[str] = frozenset()
+    keep: frozenset[str] = frozenset()
 
 
 class Unknown(msgspec.Struct, frozen=True):

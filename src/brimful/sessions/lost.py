@@ -85,7 +85,7 @@ def find_losses(events: Iterable[Event]) -> Iterator[Loss]:
         elif isinstance(event, Compaction):
             if dropped is not None:
                 yield dropped.loss()
-            gone = {place: held for place, held in window.items() if held.id not in event.kept}
+            gone = {place: held for place, held in window.items() if held.id not in event.keep}
             dropped = _Dropped(turn, event.at, gone)
             window = {place: held for place, held in window.items() if place not in gone}
         elif isinstance(event, Piece):

@@ -68,7 +68,7 @@ class Window:
         self._tokens = {
             key: known
             for key, known in self._tokens.items()
-            if " " not in key or key.partition(" ")[2] in compaction.kept
+            if " " not in key or key.partition(" ")[2] in compaction.keep
         }
 
     def _turn(self, call: Call) -> Turn:
