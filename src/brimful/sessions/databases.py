@@ -2,6 +2,7 @@
 
 import re
 import sqlite3
+from collections import deque
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -103,26 +104,26 @@ def read_hermes(path: Path, id: str, start: int = 0, progress: Progress = lambda
 
     What was compacted stays in the database, and messages that were kept are written again.
     """
-    calls = _hermes_calls(path.parent / "logs" / "agent.log", id)
+    calls = deque(_hermes_calls(path.parent / "logs" / "agent.log", id))
+    tools: dict[str, str] = {}
     with closing(connect(path)) as connection:
         session = connection.execute("SELECT system_prompt FROM sessions WHERE id = ?", (id,)).fetchone()
         if session is not None and session["system_prompt"] and not start:
             yield Piece(id="system", category="system", text=session["system_prompt"], lasting=True)
-        rows = connection.execute("SELECT * FROM messages WHERE session_id = ? ORDER BY id", (id,)).fetchall()
-    gone = {number for number, row in enumerate(rows) if row["compacted"]}
-    compacted_at = max(gone, default=-1) + 1
-    tools: dict[str, str] = {}
-    for number, row in enumerate(rows):
-        progress(number + 1)
-        if number == compacted_at and gone:
-            yield Compaction(at=row["timestamp"])
-        known = len(tools)
-        pieces = _read_hermes_row(number, row, tools)
-        repeats = len(tools) == known and any(piece.is_call for piece in pieces)  # kept at a compaction
-        if row["role"] == "assistant" and not repeats and (call := next(calls, None)) and number >= start:
-            yield call
-        if number >= start:
-            yield from pieces
+        query = "SELECT max(id) FROM messages WHERE session_id = ? AND compacted"
+        compacted = connection.execute(query, (id,)).fetchone()[0]
+        rows = connection.execute("SELECT * FROM messages WHERE session_id = ? ORDER BY id", (id,))
+        for number, row in enumerate(rows):
+            progress(number + 1)
+            if compacted is not None and row["id"] > compacted:
+                compacted = None
+                yield Compaction(at=row["timestamp"])
+            known = len(tools)
+            pieces = _read_hermes_row(number, row, tools)
+            repeats = len(tools) == known and any(piece.is_call for piece in pieces)  # kept at a compaction
+            call = calls.popleft() if calls and row["role"] == "assistant" and not repeats else None
+            if number >= start:
+                yield from [*([call] if call else []), *pieces]
 
 
 def _read_hermes_row(place: int, row: sqlite3.Row, tools: dict[str, str]) -> list[Piece]:
