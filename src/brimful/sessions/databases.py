@@ -123,7 +123,9 @@ def read_hermes(path: Path, id: str, start: int = 0, progress: Progress = lambda
             repeats = len(tools) == known and any(piece.is_call for piece in pieces)  # kept at a compaction
             call = calls.popleft() if calls and row["role"] == "assistant" and not repeats else None
             if number >= start:
-                yield from [*([call] if call else []), *pieces]
+                if call is not None:
+                    yield call
+                yield from pieces
 
 
 def _read_hermes_row(place: int, row: sqlite3.Row, tools: dict[str, str]) -> list[Piece]:
