@@ -168,6 +168,8 @@ def _answer_lines(figures: Statistics) -> Iterator[str]:
         cached = f"{format_percent(_share(answers.cached, answers.prompt))} cached"
         expected = f"{format_percent(_share(answers.expected_cached, answers.prompt))} expected"
         yield _line("Prompt tokens", f"{answers.prompt:,} ({cached}, {expected})")
+        for cause, count in answers.cache_misses.items():
+            yield _line("Cache missed", f"{cause}: {_format_times(count)}, {answers.missed_tokens[cause]:,} tokens")
         yield _line("Completion tokens", f"{answers.completion:,} ({answers.reasoning:,} reasoning)")
     summaries = figures.summaries
     if summaries.total:

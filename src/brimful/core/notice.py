@@ -44,6 +44,7 @@ NoticeKind = (
         "nothing-relevant",  # nothing that was found is worth its tokens
         "special-tokens",  # content spells out tokens of chat templates, which were broken up
         "prompt-truncated",  # the provider read only a part of the prompt
+        "cache-missed",  # the provider read again what it could have had in its prompt cache
         "nearly-full",  # more than 80 % of the budget is used
         "no-memories",  # memories were asked for, and there is none
     ]
@@ -61,6 +62,7 @@ NOTICE_KINDS: Final[tuple[NoticeKind, ...]] = (
         "nothing-relevant",
         "special-tokens",
         "prompt-truncated",
+        "cache-missed",
         "nearly-full",
         "no-memories",
     ),

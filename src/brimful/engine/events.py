@@ -185,7 +185,8 @@ def _quote(text: str) -> str:
 def get_response_facts(response: Response, context: Context | Build) -> dict[str, Any]:
     """Return the facts of a `responded` event.
 
-    `requested_model` is the model of the request, `model` the one that answered. `usage` is empty if none was reported.
+    `requested_model` is the model of the request, `model` the one that answered. `usage` is empty if none was reported,
+    and `cache_miss` if nothing was read again that was in the prompt cache; else it is the cause.
     """
     usage = response.usage
     model, provider = (
@@ -203,5 +204,6 @@ def get_response_facts(response: Response, context: Context | Build) -> dict[str
         "seconds": response.seconds,
         "usage": reported,
         "expected_cached": response.expected_cached,
+        "cache_miss": next((each.facts["cause"] for each in response.notices if each.kind == "cache-missed"), ""),
         "notices": [notice.text for notice in response.notices],
     }

@@ -5,18 +5,20 @@ or streamed, parsed or passed through as bytes), how it is rebuilt, and where th
 """
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 import msgspec
 
+from brimful.core.cache_misses import ADVICE
 from brimful.core.context import Context
 from brimful.core.notice import Notice
 from brimful.counting import make_overflow_report, make_usage_report
 from brimful.counting.usage import has_unknown_size
 from brimful.engine.calibration import get_default_route
 from brimful.engine.events import EventName, get_response_facts
-from brimful.engine.prompt_cache import LastRequests
+from brimful.engine.prompt_cache import CacheUse, LastRequests
 from brimful.engine.writer import new_id
 from brimful.errors import BudgetExceeded, ContextOverflow, ProviderError
 from brimful.records import Content, Response, Usage
@@ -26,6 +28,7 @@ from brimful.records.usage import UsageReport
 from brimful.threads import run_in_thread
 from brimful.wires import renderer_of
 
+_log = logging.getLogger("brimful.cache")
 _FEW_PACKAGES: Final = 64  # compared at once; more take milliseconds, in a thread
 _FEW_TOKENS: Final = 20_000  # more are compared in a thread
 _DEFAULT_SHRINK: Final = 0.75  # of the request, if the provider names no limit
@@ -252,7 +255,9 @@ class ResponseRecorder:
 
         If all that is left of the context is its summary, there is nothing to compare the usage with.
         """
-        report = None if isinstance(context, Build) else await self._make_report(context, details, target)
+        report, use = (
+            (None, CacheUse()) if isinstance(context, Build) else await self._make_report(context, details, target)
+        )
         asked = context.model if isinstance(context, Build) else context.inputs.model.id
         response = Response(
             id=target.id,
@@ -266,10 +271,12 @@ class ResponseRecorder:
             usage=details.usage,
             finish=details.finish,
             expected_cached=report.expected_cached if report else 0,
-            notices=(*details.notices, *get_response_notices(report)),
+            notices=(*details.notices, *get_response_notices(report, use)),
             metadata=details.metadata,
         )
         saved = await save(response)
+        if use.missed:
+            _log.info("cache missed context=%s cause=%s tokens=%d", target.context, use.cause, use.missed)
         if report is not None:
             await self._learn(report)
         await self._emit("responded", target.room, **get_response_facts(saved, context))
@@ -277,19 +284,20 @@ class ResponseRecorder:
 
     async def _make_report(
         self, context: Context, details: ResponseDetails, target: ResponseTarget
-    ) -> UsageReport | None:
-        """Compare the reported usage with our count; return None if none was reported."""
+    ) -> tuple[UsageReport | None, CacheUse]:
+        """Compare the reported usage with our count, and with what was cached; without any, there is no report."""
         if details.usage is None or not details.usage.prompt:
-            return None
+            return None, CacheUse()
         if len(context.inputs.packages) <= _FEW_PACKAGES and context.tokens <= _FEW_TOKENS:
             return self._compare_usage(context, details, details.usage, target)
         return await run_in_thread(self._compare_usage, context, details, details.usage, target)
 
     def _compare_usage(
         self, context: Context, details: ResponseDetails, usage: Usage, target: ResponseTarget
-    ) -> UsageReport:
+    ) -> tuple[UsageReport, CacheUse]:
         prompt = renderer_of(context.inputs).parse(context.request)
-        return make_usage_report(
+        use = self._requests.compare(context, prompt, usage, target.at, *target.conversation)
+        report = make_usage_report(
             context,
             usage,
             prompt=prompt,
@@ -298,18 +306,23 @@ class ResponseRecorder:
             room=target.room,
             at=target.at,
             snapshot=target.context,
-            expected_cached=self._requests.expect(context, prompt, *target.conversation),
+            expected_cached=use.expected,
         )
+        return report, use
 
 
-def get_response_notices(report: UsageReport | None) -> tuple[Notice, ...]:
-    """Return notices for the record of a response: whether the provider silently truncated the prompt."""
-    if report is None or report.kind != "cut":
-        return ()
-    tokens = f"{report.reported:,} of {report.counted:,} tokens"
-    text = f"{report.route} reports {tokens} for the prompt: it silently truncated it; check its configured window"
-    facts = {"route": report.route, "reported": report.reported, "counted": report.counted}
-    return (Notice(kind="prompt-truncated", text=text, facts=facts),)
+def get_response_notices(report: UsageReport | None, use: CacheUse) -> tuple[Notice, ...]:
+    """Return notices for the record of a response: a prompt that was silently truncated, or read again."""
+    notices = []
+    if report is not None and report.kind == "cut":
+        tokens = f"{report.reported:,} of {report.counted:,} tokens"
+        text = f"{report.route} reports {tokens} for the prompt: it silently truncated it; check its configured window"
+        facts = {"route": report.route, "reported": report.reported, "counted": report.counted}
+        notices.append(Notice(kind="prompt-truncated", text=text, facts=facts))
+    if use.missed:
+        text = f"{use.missed:,} tokens were read again instead of from the cache ({use.cause}): {ADVICE[use.cause]}"
+        notices.append(Notice(kind="cache-missed", text=text, facts={"cause": use.cause, "tokens": use.missed}))
+    return tuple(notices)
 
 
 def get_reply_content(reply: Reply) -> Content | None:

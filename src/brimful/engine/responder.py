@@ -525,7 +525,7 @@ async def find_snapshot(store: Store, context: Context | str) -> Snapshot:
 
 
 def _make_conversation(context: Context, route: str) -> tuple[str, ...]:
-    return context.inputs.origin, context.inputs.model.id, route or get_default_route(context.inputs.model)
+    return context.inputs.origin, route or get_default_route(context.inputs.model)
 
 
 def _join_answers(answers: Sequence[Answer]) -> Answer:

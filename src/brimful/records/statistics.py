@@ -49,6 +49,7 @@ class ResponseStatistics(msgspec.Struct, frozen=True, kw_only=True):
 
     `reported` is the number of responses with usage; the following numbers are sums over them. `counted` are our tokens
     for their prompts, and `naive` those of everything, whole rooms included. `seconds` is the mean duration.
+    `cache_misses` counts misses of the prompt cache by cause, and `missed_tokens` what was read again.
     """
 
     total: int = 0
@@ -62,6 +63,8 @@ class ResponseStatistics(msgspec.Struct, frozen=True, kw_only=True):
     naive: int = 0
     count_error: float | None = None
     seconds: float | None = None
+    cache_misses: dict[str, int] = {}
+    missed_tokens: dict[str, int] = {}
 
 
 class ModelStatistics(msgspec.Struct, frozen=True, kw_only=True):

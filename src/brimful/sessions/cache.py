@@ -1,35 +1,17 @@
 """Misses of the prompt cache in a session: what was read again that could have come from the cache, and why.
 
-Causes have the names that Claude Code uses for its own, and `compaction`.
+What a file does not say about its requests, such as their tools, is no cause.
 """
 
 from collections.abc import Iterable, Iterator
 from decimal import Decimal
-from typing import Final
 
 import msgspec
 
+from brimful.core.cache_misses import ADVICE, FIVE_MINUTES, HOUR, CacheMiss, count_missed
 from brimful.models import request_cost
 from brimful.sessions.events import Call, Compaction, Event
 from brimful.sessions.window import find_model
-
-_MIN_TOKENS: Final = 1_024  # the least that providers cache
-_MIN_SHARE: Final = 0.1  # of the prompt before; less is lost to the granularity of caches
-_FIVE_MINUTES: Final = 300.0
-_HOUR: Final = 3600.0
-
-ADVICE: Final = {
-    "model_changed": "Each model has a cache of its own: change it at the start of a session, or after a compaction.",
-    "compaction": "A compaction rewrites the history. Trimming with Brimful keeps its beginning.",
-    "tools_changed": "Definitions of tools come first in a prompt: connect all servers before the first message.",
-    "system_prompt_changed": "The system prompt comes first: keep times, branches and other changing facts out of it.",
-    "messages_rewritten": "An earlier message changed: add what is new at the end.",
-    "ttl_expired_5m": "The cache keeps a prompt for 5 minutes: answer sooner, or ask for one hour.",
-    "ttl_expired_1h": "The cache keeps a prompt for an hour: compact before a long break, and not after it.",
-    "likely_server_side": "The same prompt was sent in time: the provider dropped it. Nothing to do.",
-    "unknown": "The file does not say what changed.",
-}
-"""What would have avoided a miss, by its cause."""
 
 
 class Miss(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,7 +25,7 @@ class Miss(msgspec.Struct, frozen=True, kw_only=True):
     turn: int
     at: float
     model: str
-    cause: str
+    cause: CacheMiss
     tokens: int
     idle: float
     cost: Decimal | None = None
@@ -66,8 +48,8 @@ def find_misses(events: Iterable[Event], *, prices: bool = True) -> Iterator[Mis
         elif isinstance(event, Call):
             number += 1
             cached = cached or event.read + event.written > 0
-            lost = 0 if before is None else before.prompt - event.read
-            if before is not None and cached and lost >= max(_MIN_TOKENS, _MIN_SHARE * before.prompt):
+            lost = count_missed(before.prompt, event.read) if before is not None and cached else 0
+            if before is not None and lost:
                 lost = min(lost, event.prompt - event.read)
                 yield _make_miss(number, before, event, lost, compacted=compacted, prices=prices)
             before, compacted = event, False
@@ -87,16 +69,16 @@ def _make_miss(turn: int, before: Call, call: Call, lost: int, *, compacted: boo
     )
 
 
-def _find_cause(before: Call, call: Call, *, compacted: bool) -> str:
-    idle, lasts = call.at - before.at, before.lasts or _FIVE_MINUTES
+def _find_cause(before: Call, call: Call, *, compacted: bool) -> CacheMiss:
+    idle, lasts = call.at - before.at, before.lasts or FIVE_MINUTES
     knows_all = bool(call.tools and before.tools) and call.rewritten is not None
-    causes = (
+    causes: tuple[tuple[CacheMiss, bool], ...] = (
         ("model_changed", before.model != call.model),
         ("compaction", compacted),
         ("tools_changed", bool(before.tools and call.tools) and before.tools != call.tools),
         ("system_prompt_changed", bool(before.system and call.system) and before.system != call.system),
         ("messages_rewritten", call.rewritten is not None and call.rewritten >= 0),
-        ("ttl_expired_1h" if lasts >= _HOUR else "ttl_expired_5m", idle > lasts),
+        ("ttl_expired_1h" if lasts >= HOUR else "ttl_expired_5m", idle > lasts),
         ("likely_server_side", knows_all),
     )
     return next((cause for cause, holds in causes if holds), "unknown")

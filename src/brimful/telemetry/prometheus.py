@@ -40,6 +40,7 @@ METRICS: Final[Mapping[str, tuple[MetricKind, str, tuple[str, ...], tuple[float,
     "brimful_prompt_tokens": ("counter", "Prompt tokens reported by providers.", _CALL, ()),
     "brimful_cached_tokens": ("counter", "Cached prompt tokens reported by providers.", _CALL, ()),
     "brimful_expected_cached_tokens": ("counter", "Prompt tokens expected in the cache.", _CALL, ()),
+    "brimful_cache_misses": ("counter", "Prompts read again that were cached, by cause.", (*_CALL, "cause"), ()),
     "brimful_completion_tokens": ("counter", "Completion tokens reported by providers.", _CALL, ()),
     "brimful_answer_seconds": ("histogram", "Time from the request to the end of the answer.", _CALL, _LONG),
     "brimful_overflows": ("counter", "Prompts rejected as too long.", _CALL, ()),
@@ -191,6 +192,8 @@ class Prometheus:
             self._metric("brimful_cached_tokens", event, *labels).inc(usage["cached"])
             self._metric("brimful_expected_cached_tokens", event, *labels).inc(facts["expected_cached"])
             self._metric("brimful_completion_tokens", event, *labels).inc(usage["completion"])
+        if facts["cache_miss"]:
+            self._metric("brimful_cache_misses", event, *labels, facts["cache_miss"]).inc()
 
     def _route(self, event: Event) -> tuple[str, str]:
         facts = event.facts

@@ -18,6 +18,8 @@ export interface AnswerFigures {
   naive: number;
   count_error: number | null;
   seconds: number | null;
+  cache_misses: Record<string, number>;
+  missed_tokens: Record<string, number>;
 }
 
 export interface Statistics {

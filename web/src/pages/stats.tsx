@@ -72,6 +72,7 @@ function Nothing() {
 function Summary({ of }: { of: Statistics }) {
   const { answers } = of;
   const warnings = Object.entries(of.warnings);
+  const misses = Object.entries(answers.cache_misses);
   return (
     <>
       <dl class="tiles">
@@ -88,6 +89,7 @@ function Summary({ of }: { of: Statistics }) {
         <div><dt>Vector search</dt><dd>{percent(of.vector_uptime)}</dd><dd class="small muted">{of.breaker_openings === 0 ? "never paused after failures" : `paused ${plural(of.breaker_openings, "time")} after failures`}</dd></div>
       </dl>
       <Composition of={of} />
+      {misses.length > 0 && <p class="small">Prompts read again that were cached: {misses.map(([cause, count]) => `${whole(answers.missed_tokens[cause] ?? 0)} tokens in ${plural(count, "answer")} (${cause})`).join(", ")}.</p>}
       {warnings.length > 0 && <p class="small">Warnings: {warnings.map(([kind, count]) => `${kind} in ${plural(count, "context")}`).join(", ")}.</p>}
     </>
   );

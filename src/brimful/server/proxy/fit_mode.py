@@ -303,7 +303,7 @@ class FitMode:
             at=self._clock(),
             room=room,
             context=context.id,
-            conversation=(tenant, route, context.inputs.model.id, room, opening),
+            conversation=(tenant, route, room, opening),
         )
 
         async def save(response: Response) -> Response:

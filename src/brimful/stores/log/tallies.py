@@ -31,7 +31,15 @@ _BILLION: Final = 1_000_000_000
 _MEMORY: Final = "memory-"
 _MAX_VALUE: Final = 10**10  # tokens or microseconds; larger values are errors and must not spoil the sums
 _ORDER: Final = (*dict.fromkeys(COMPONENTS.values()),)
-_MAPS: Final = ("component_tokens", "component_items", "memories", "warnings", "summaries")
+_MAPS: Final = (
+    "component_tokens",
+    "component_items",
+    "memories",
+    "warnings",
+    "summaries",
+    "cache_misses",
+    "missed_tokens",
+)
 HOUR: Final = 3_600.0  # seconds
 DAY: Final = 24  # hours
 ALL_ROOMS: Final = ""  # no room has an empty id
@@ -80,6 +88,8 @@ class Tally(msgspec.Struct, kw_only=True, array_like=True):
     duration: int = 0
     timed: int = 0
     summaries: dict[str, int] = {}  # by field of ResponseStatistics
+    cache_misses: dict[str, int] = {}  # by cause
+    missed_tokens: dict[str, int] = {}
 
     def add(self, other: "Tally") -> None:
         if other.contexts:
@@ -147,6 +157,7 @@ def tally_response(response: Response, build: Build | None) -> Tally:
     if usage is None or not usage.prompt:
         return tally
     prompt = min(usage.prompt, _MAX_VALUE)
+    missed = {each.facts["cause"]: each.facts["tokens"] for each in response.notices if each.kind == "cache-missed"}
     return msgspec.structs.replace(
         tally,
         reported=1,
@@ -158,6 +169,8 @@ def tally_response(response: Response, build: Build | None) -> Tally:
         counted=build.tokens if build else 0,
         naive_prompt=min(build.naive, _MAX_VALUE) if build else 0,
         known_prompt=prompt if build else 0,
+        cache_misses=dict.fromkeys(missed, 1),
+        missed_tokens=missed,
     )
 
 
@@ -191,7 +204,7 @@ def make_statistics(key: str, begin: float | None, models: Mapping[str, Tally]) 
         breaker_openings=all.warnings.get("breaker-opened", 0),
         vector_uptime=1 - lost / contexts,
         answers=_responses(all),
-        summaries=ResponseStatistics(**all.summaries),
+        summaries=msgspec.convert(all.summaries, ResponseStatistics),
         models=tuple(_model(name, models[name]) for name in sorted(models)),
     )
 
@@ -248,6 +261,8 @@ def _responses(tally: Tally) -> ResponseStatistics:
         naive=tally.naive_prompt,
         count_error=tally.counted / tally.known_prompt - 1 if tally.known_prompt else None,
         seconds=tally.duration / _MILLION / tally.timed if tally.timed else None,
+        cache_misses=dict(sorted(tally.cache_misses.items())),
+        missed_tokens=dict(sorted(tally.missed_tokens.items())),
     )
 
 
@@ -257,7 +272,7 @@ def _model(name: str, tally: Tally) -> ModelStatistics:
         contexts=tally.contexts,
         tokens=tally.tokens,
         answers=_responses(tally),
-        summaries=ResponseStatistics(**tally.summaries),
+        summaries=msgspec.convert(tally.summaries, ResponseStatistics),
     )
 
 
