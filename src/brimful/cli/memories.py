@@ -1,5 +1,6 @@
 """`brimful memory`: add, search and remove memories."""
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -31,6 +32,7 @@ from brimful.records.memory import MemoryFilters
 
 if TYPE_CHECKING:
     from brimful.engine import Engine
+    from brimful.engine.janitor import AuditReport
     from brimful.engine.learning import LearningReport
     from brimful.records.runs import JanitorRun
     from brimful.retrieval.search import Hit, SearchResult
@@ -58,6 +60,12 @@ Examples:
   brimful memory learn conversation.json --user ada --model gpt-4o-mini
   brimful memory learn --room support --user ada --model llama3.2 --provider ollama
   echo '[{"role": "user", "content": "I love tea."}]' | brimful memory learn - --user ada -m gpt-4o-mini"""
+AUDIT_EXAMPLES: Final = """\
+Examples:
+  brimful memory audit
+  brimful memory audit --user ada --unused-for 90d
+  brimful memory audit --apply
+  brimful memory audit --json | jq '.findings[] | select(.kind == "junk") | .id'"""
 SEARCH_EXAMPLES: Final = """\
 Examples:
   brimful memory search "Which nuts may she eat?"
@@ -100,6 +108,7 @@ def register(app: typer.Typer) -> None:
     group.command("search", epilog=SEARCH_EXAMPLES)(search)
     group.command("learn", epilog=LEARN_EXAMPLES)(learn)
     group.command("unlearn", epilog="Examples:\n  brimful memory unlearn\n  brimful memory unlearn 17")(unlearn)
+    group.command("audit", epilog=AUDIT_EXAMPLES)(audit)
     group.command("pin", epilog="Examples:\n  brimful memory pin mem-17")(pin)
     group.command("unpin", epilog="Examples:\n  brimful memory unpin mem-17")(unpin)
     add_record_commands(group, MEMORIES)
@@ -247,6 +256,44 @@ def unlearn(
     if undone is None:
         raise Failure("there is no such run to undo")
     output.show(undone, f"run {undone.number} is undone", as_json=as_json)
+
+
+def audit(
+    *,
+    user: Annotated[str | None, typer.Option("--user", metavar="ID", help="Only memories of this user.")] = None,
+    apply: Annotated[bool, typer.Option("--apply", help="Archive duplicates and junk, in one run.")] = False,
+    unused_for: Annotated[
+        str, typer.Option("--unused-for", metavar="TIME", help="The age of memories that were never used.")
+    ] = "180d",
+    limit: Annotated[int, typer.Option("--limit", metavar="N", min=0, help="Most findings to list.")] = 20,
+    target: StoreOptions,
+    as_json: Json = False,
+) -> None:
+    """Find memories that are not worth having.
+
+    Duplicates, near-duplicates, junk such as lines of logs and templates,
+    facts that a newer memory contradicts, and memories that were never used.
+    With --apply, duplicates and junk are archived: `brimful janitor undo`
+    brings them back. The others are only listed.
+    """
+
+    async def run(engine: "Engine") -> "AuditReport":
+        return await engine.audit_memories(user, apply=apply, unused_for=unused_for)
+
+    report = with_engine(run, target=target)
+    if as_json:
+        output.show_json(report)
+        return
+    kinds = Counter(each.kind for each in report.findings)
+    output.show_fields([("memories", f"{report.memories:,}"), *((kind, f"{kinds[kind]:,}") for kind in sorted(kinds))])
+    if report.findings[:limit]:
+        output.write()
+        rows = [[each.kind, each.id, each.other, each.reason] for each in report.findings[:limit]]
+        output.show_table(Table(columns("kind", "id", "other", "reason"), rows))
+    if report.run is not None:
+        output.write(f"run {report.run} is done; to undo it, run `brimful janitor undo`")
+    elif not apply and any(each.kind in ("duplicate", "near-duplicate", "junk") for each in report.findings):
+        output.write("nothing was changed; --apply archives duplicates and junk")
 
 
 def _read_messages(path: str) -> list[Any]:

@@ -25,7 +25,7 @@ from brimful.engine.ephemeral import EphemeralSummaries
 from brimful.engine.events import Emitter, Hook, check_hooks
 from brimful.engine.fitting import DEFAULT_ROOM, RequestFitter
 from brimful.engine.indexer import IndexCallback, Indexer, divide_long_texts
-from brimful.engine.janitor import Janitor, JanitorCallback, JanitorReport, ModelSummarizer, parse_age
+from brimful.engine.janitor import AuditReport, Janitor, JanitorCallback, JanitorReport, ModelSummarizer, parse_age
 from brimful.engine.learning import Learner, LearningModel, LearningReport, require_scope
 from brimful.engine.missing_await import explain_missing_await
 from brimful.engine.options import (
@@ -815,6 +815,30 @@ class Engine:
             now=self._settings.resolve_time(now, "now"),
             on_progress=on_progress,
         )
+
+    async def audit_memories(
+        self,
+        user: str | None = None,
+        *,
+        apply: bool = False,
+        unused_for: str | float = "180d",
+        now: float | datetime | None = None,
+    ) -> AuditReport:
+        """Find memories that are not worth having: duplicates, junk, contradicted ones, and those never used.
+
+        With `apply`, duplicates, near-duplicates and junk are archived, in one run that `undo_janitor` undoes. Pinned
+        memories never are. The others are only reported, since they need somebody who decides.
+
+        - `user`: only memories of this user, by default all memories.
+        - `unused_for`: the age of memories that no context used, as a duration such as `"180d"` or in seconds.
+        """
+        age = parse_age(unused_for, "unused_for")
+        if age is None:
+            raise InvalidValue("unused_for", "must be a duration, such as '180d'")
+        if user is not None:
+            require_string("user", user)
+        time = self._settings.resolve_time(now, "now")
+        return await self._open.janitor.audit(user, unused_for=age, apply=apply, now=time)
 
     async def undo_janitor(self) -> JanitorRun | None:
         """Undo the janitor's last run and return it; None if there is none left. Call it again to go further back."""

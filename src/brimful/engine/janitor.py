@@ -22,6 +22,7 @@ from brimful.engine.options import BuildRequest, EngineSettings
 from brimful.engine.writer import Writer, new_id
 from brimful.errors import BrimfulError, ContextOverflow, InvalidValue, ProviderError
 from brimful.janitor import summaries as _summaries
+from brimful.janitor.audit import CLEANED, Finding, audit_memories
 from brimful.janitor.days import Day, merge_spans, spans_contain
 from brimful.janitor.extractive import ExtractiveSummarizer
 from brimful.janitor.families import find_duplicate_memories
@@ -37,13 +38,14 @@ from brimful.janitor.schedule import (
 from brimful.janitor.topics import Topics, group_by_thread, merge_by_subject
 from brimful.packagers.records import JANITOR, janitor_session, plain_text
 from brimful.protocols import Digest, Embedder, Passage, Provider, Summarizer
-from brimful.records import Message, Persona, Room, Summary
+from brimful.records import Memory, Message, Persona, Room, Summary
 from brimful.records.base import parse_duration
 from brimful.records.reply import Reply
 from brimful.records.runs import JanitorChange, JanitorRun
 from brimful.retrieval.analyzer import analyze
 from brimful.retrieval.documents import make_document
 from brimful.retrieval.retriever import embed_checked
+from brimful.retrieval.small_talk import is_small_talk
 from brimful.stores import Store
 from brimful.stores.admin.runs import JanitorStore
 from brimful.threads import run_in_thread
@@ -245,6 +247,17 @@ class JanitorReport(msgspec.Struct, frozen=True, kw_only=True):
             "messages": sum(room.messages for room in self.rooms),
             "memories": self.memories,
         }
+
+
+class AuditReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What an audit of memories found: how many were read, and what is not worth having.
+
+    `run` is the number of the run that archived duplicates and junk, None if none did.
+    """
+
+    memories: int
+    findings: tuple[Finding, ...]
+    run: int | None = None
 
 
 ApplyChange = Callable[[JanitorChange], Awaitable[None]]
@@ -465,6 +478,40 @@ class Janitor:
         await self._events.emit("janitor_ran", room, run=report.run, **report.facts)
         return report
 
+    async def audit(self, user: str | None, *, unused_for: float, apply: bool, now: float) -> AuditReport:
+        """Find what is not worth having among all memories, or those of a user; archive duplicates and junk."""
+        scopes: dict[str, list[Memory]] = {}
+        async for memory in self._read_memories():
+            if user in {None, memory.user}:
+                scopes.setdefault(memory.scope, []).append(memory)
+        findings: list[Finding] = []
+        for memories in scopes.values():
+            found = await run_in_thread(
+                audit_memories, memories, is_small_talk=is_small_talk, unused_before=now - unused_for
+            )
+            findings += found
+        report = AuditReport(memories=sum(map(len, scopes.values())), findings=tuple(findings))
+        archive = tuple(each.id for each in findings if each.kind in CLEANED) if apply else ()
+        if not archive:
+            return report
+        clock = self._settings.clock
+        run = await self._housekeeping.begin(holder=new_id("janitor"), now=clock(), lease=JANITOR_LEASE)
+        try:
+            for start in range(0, len(archive), _PAGE_RECORDS):
+                change = JanitorChange(memories=archive[start : start + _PAGE_RECORDS])
+                await self._housekeeping.apply(run, change, make_document, now=clock())
+        finally:
+            ended = await self._housekeeping.end(run, {"memories": len(archive)}, now=clock())
+        return msgspec.structs.replace(report, run=ended.number if ended else None)
+
+    async def _read_memories(self) -> AsyncIterator[Memory]:
+        before: float | None = None
+        after = ""
+        while page := await self._store.memories(before=before, after=after, limit=_PAGE_RECORDS):
+            for memory in page:
+                yield memory
+            before, after = page[-1].at, page[-1].id
+
     async def undo(self) -> JanitorRun | None:
         """Undo the last run and return it; None if there is none."""
         run = await self._housekeeping.undo(
@@ -537,7 +584,7 @@ async def _skip_change(change: JanitorChange) -> None:
     del change
 
 
-def parse_age(age: str | float | None) -> float | None:
+def parse_age(age: str | float | None, name: str = "older_than") -> float | None:
     """Return an age in seconds.
 
     >>> parse_age("180d"), parse_age(60), parse_age(None)
@@ -545,9 +592,7 @@ def parse_age(age: str | float | None) -> float | None:
     """
     if age is None:
         return None
-    seconds = parse_duration(age, "older_than") if isinstance(age, str) else to_finite_float(age)
+    seconds = parse_duration(age, name) if isinstance(age, str) else to_finite_float(age)
     if seconds is None or seconds < 0:
-        raise InvalidValue(
-            "older_than", f"must be a duration such as '180d' or a number of seconds, not {preview(age)}"
-        )
+        raise InvalidValue(name, f"must be a duration such as '180d' or a number of seconds, not {preview(age)}")
     return seconds
