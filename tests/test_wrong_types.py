@@ -91,6 +91,7 @@ METHODS = {
     "observe_overflow": ({"context": TRIMMED, "error": ContextOverflow("openai", "too long")}, {}),
     "run_janitor": ({}, {}),
     "list_janitor_runs": ({}, {}),
+    "audit_memories": ({}, {}),
     "make_summarizer": ({}, {}),
 }
 
