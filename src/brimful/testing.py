@@ -15,7 +15,7 @@ from brimful.errors import ContextOverflow, ProviderError
 from brimful.records import Usage
 from brimful.records.reply import Reply, ReplyChunk
 from brimful.wires import Wire, find_wire
-from brimful.wires.openai_responses import find_broken_item
+from brimful.wires.openai_responses import find_broken_item, write_events
 from brimful.wires.registry import served_wires
 from brimful.wires.replies import split_words
 from brimful.wires.wire import ErrorFacts
@@ -477,7 +477,7 @@ class FakeResponses:
             error = {"code": "context_length_exceeded", "message": message}
             if not streams:
                 return 400, {"error": error | {"type": "invalid_request_error", "param": "input"}}
-            return 200, _number_events(_frame_events(whole, [], whole | {"status": "failed", "error": error}))
+            return 200, write_events(whole | {"status": "failed", "error": error})
         output = self._output(next(self._script, "Hello."), number)
         usage = {
             "input_tokens": prompt,
@@ -489,8 +489,7 @@ class FakeResponses:
         answer = self._answers[whole["id"]] = whole | {"status": "completed", "output": output, "usage": usage}
         if not streams:
             return 200, answer
-        events = [event for i, item in enumerate(output) for event in _item_events(i, item)]
-        return 200, _number_events(_frame_events(whole, events, answer))
+        return 200, write_events(answer)
 
     def _output(self, line: str | Sequence[dict[str, Any]], number: int) -> list[dict[str, Any]]:
         reasoning = {"type": "reasoning", "id": f"rs_{number}", "summary": [], "encrypted_content": "gAAA" * 300}
@@ -511,37 +510,6 @@ class FakeResponses:
         'No tool output found for function call c1.'
         """
         return find_broken_item(items, self._reasoning)
-
-
-def _frame_events(
-    whole: dict[str, Any], events: Sequence[dict[str, Any]], answer: dict[str, Any]
-) -> Iterator[dict[str, Any]]:
-    yield {"type": "response.created", "response": whole}
-    yield {"type": "response.in_progress", "response": whole}
-    yield from events
-    yield {"type": f"response.{answer['status']}", "response": answer}
-
-
-def _item_events(position: int, item: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    place = {"output_index": position, "item_id": item["id"]}
-    is_message, is_call = item["type"] == "message", item["type"] == "function_call"
-    empty: dict[str, Any] = {"content": []} if is_message else {"arguments": ""} if is_call else {}
-    yield {"type": "response.output_item.added", "output_index": position, "item": item | empty}
-    for index, block in enumerate(item["content"] if is_message else ()):
-        inside = place | {"content_index": index}
-        yield {"type": "response.content_part.added", "part": block | {"text": ""}, **inside}
-        for word in split_words(block["text"]):
-            yield {"type": "response.output_text.delta", "delta": word, "logprobs": [], **inside}
-        yield {"type": "response.output_text.done", "text": block["text"], "logprobs": [], **inside}
-        yield {"type": "response.content_part.done", "part": block, **inside}
-    if is_call:
-        yield {"type": "response.function_call_arguments.delta", "delta": item["arguments"], **place}
-        yield {"type": "response.function_call_arguments.done", "arguments": item["arguments"], **place}
-    yield {"type": "response.output_item.done", "output_index": position, "item": item}
-
-
-def _number_events(events: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [event | {"sequence_number": number} for number, event in enumerate(events)]
 
 
 def _responses_error(message: str) -> dict[str, Any]:

@@ -358,6 +358,29 @@ def test_anthropics_form_has_the_ledger_after_the_task():
     assert sent[-2:] == messages[-2:]
 
 
+def test_reminders_of_claude_code_are_no_part_of_the_task_and_no_values():
+    def remind(text):
+        return f"<system-reminder>\n{text}\n</system-reminder>"
+
+    texts = ["The skill backup checks a disk.", "15000 requests left", "Which fan is loud?"]
+    blocks = [{"type": "text", "text": remind(text) if text != texts[-1] else text} for text in texts]
+    messages = [{"role": "user", "content": blocks}]
+    for number in range(20):
+        log = [f"12:0{at % 10} request {at} served in {at} ms" for at in range(40)]
+        log[10:12] = ["the backup of the disk is done", "the fan F-7 is loud"] if number == 4 else log[10:12]
+        result = "\n".join([*log, remind(f"{14_000 - number} requests left")])
+        use = {"type": "tool_use", "id": f"c{number}", "name": "read", "input": {"page": number}}
+        answer = {"type": "tool_result", "tool_use_id": f"c{number}", "content": result}
+        messages += [{"role": "assistant", "content": [use]}, {"role": "user", "content": [answer]}]
+    messages[-1]["content"].append({"type": "text", "text": "Loaded."})
+    messages[-3]["content"].append({"type": "text", "text": "Ready."})
+    request = {"model": "claude-sonnet-4-5", "max_tokens": 16, "messages": messages}
+    ledger = brimful.fit(request, wire="anthropic", window=2_400, now=0).ledger
+    assert "the fan F-7 is loud" in ledger
+    assert "the backup of the disk is done" not in ledger
+    assert "requests left" not in ledger
+
+
 def test_of_many_words_of_the_user_the_newest_stay():
     messages = run(1)
     for number in range(30):

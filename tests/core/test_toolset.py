@@ -109,3 +109,13 @@ def test_a_search_shortens_what_is_too_large():
     assert short[0].name == "use_music"
     assert short[0] != tools[0]
     assert search_tools(tools, "zebra", 500, COUNTER, None) == []
+
+
+def test_tools_that_only_a_reminder_names_are_not_asked_for():
+    tools = make_tools([("weather", 9, 9), ("mail", 9, 9), ("flight", 9, 9)])
+    reminder = "<system-reminder>Call use_mail to send a mail.</system-reminder>"
+    toolset = make_toolset(tools, [reminder, "Which flight is the cheapest?"])
+    choice = toolset.choose(cheapest(toolset) + COUNTER.text(tools[2].description).tokens + 20)
+    shown = {tool.name: tool for tool in choice.tools}
+    assert shown["use_flight"] == tools[2]
+    assert shown.get("use_mail") != tools[1]

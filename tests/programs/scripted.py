@@ -8,6 +8,7 @@ from itertools import pairwise, repeat
 
 from brimful.core.content import Text, ToolCall
 from brimful.core.labels import HISTORY_OPEN
+from brimful.errors import ContextOverflow, ProviderError
 from brimful.records import Usage
 from brimful.records.reply import Reply
 from brimful.testing import ScriptedServer, find_violations
@@ -18,25 +19,61 @@ TASK = "Read every page of the report and say which of them mentions the lightho
 class ScriptedAgent:
     """A model that calls one tool for a number of steps, and then answers. Requests without the tool (for a title, a
     summary) get a line of text, and are not among `requests`.
+
+    With a `wire`, it refuses what a provider of this format would refuse; with `tokens`, which counts a request, what
+    is longer than `window`. What it refused is in `refused`, with the reason.
     """
 
-    def __init__(self, tool: str, steps: int, arguments: Callable[[int], dict], answer: str = "Page 7 mentions it."):
+    def __init__(
+        self,
+        tool: str,
+        steps: int,
+        arguments: Callable[[int], dict],
+        answer: str = "Page 7 mentions it.",
+        *,
+        wire: str | None = None,
+        tokens: Callable[[dict], int] | None = None,
+        window: int | None = None,
+    ):
         self.tool, self.steps, self.arguments, self.answer = tool, steps, arguments, answer
+        self.wire, self.tokens, self.window = wire, tokens, window
         self.requests: list[dict] = []
         self.others: list[dict] = []
+        self.refused: list[tuple[str, dict]] = []
         self.server = ScriptedServer(repeat(self))
 
     def __call__(self, request: dict) -> Reply:
-        usage = Usage(prompt=len(json.dumps(request)) // 4, completion=20)
+        prompt = self.tokens(request) if self.tokens else len(json.dumps(request)) // 4
+        if error := self._find_error(request, prompt):
+            self.refused.append((str(error), request))
+            raise error
+        usage, model = Usage(prompt=prompt, completion=20), str(request.get("model", ""))
         if self.tool not in json.dumps(request.get("tools", [])):
             self.others.append(request)
-            return Reply(parts=(Text(text="The report"),), usage=usage, model=str(request.get("model", "")))
+            return Reply(parts=(Text(text="The report"),), usage=usage, model=model)
         self.requests.append(request)
-        number = len(self.requests) - 1
-        if number >= self.steps:
-            return Reply(parts=(Text(text=self.answer),), usage=usage, model=str(request.get("model", "")))
-        call = ToolCall(id=f"call_{number:06}", name=self.tool, arguments=json.dumps(self.arguments(number)))
-        return Reply(parts=(call,), finish="tool-calls", usage=usage, model=str(request.get("model", "")))
+        step = self.next_step(request)
+        parts = (Text(text=step),) if isinstance(step, str) else (step,)
+        finish = "stop" if isinstance(step, str) else "tool-calls"
+        # Claude Code joins answers with the same id.
+        return Reply(parts=parts, finish=finish, usage=usage, model=model, id=f"answer_{len(self.requests)}")
+
+    def next_step(self, request: dict) -> ToolCall | str:  # noqa: ARG002 - for scripts that look into it
+        """Return the next call, or the answer."""
+        return self.call(len(self.requests) - 1) if len(self.requests) <= self.steps else self.answer
+
+    def call(self, number: int) -> ToolCall:
+        """Return the call of a step."""
+        return ToolCall(id=f"call_{number:06}", name=self.tool, arguments=json.dumps(self.arguments(number)))
+
+    def _find_error(self, request: dict, prompt: int) -> ProviderError | None:
+        """Return the error of a provider that does not accept a request."""
+        if self.wire and (violations := find_violations(request, self.wire)):
+            return ProviderError("scripted", "; ".join(violations), status=400)
+        if self.window is not None and prompt > self.window:
+            reason = f"the prompt has {prompt:,} tokens, the window {self.window:,}"
+            return ContextOverflow("scripted", reason, status=400, window=self.window, prompt=prompt)
+        return None
 
 
 def run_program(command: list[str], folder, environ: dict[str, str], *, seconds: float = 600) -> str:

@@ -4,15 +4,18 @@ import asyncio
 from itertools import repeat
 
 import httpx2
+import msgspec
 import pytest
 
 from brimful import Text
+from brimful.core.content import ToolCall
 from brimful.errors import ContextOverflow, ProviderError, ProviderUnavailable
 from brimful.protocols import Provider
-from brimful.providers import Overflow, find_overflow
+from brimful.providers import Overflow, find_overflow, make_dialect
 from brimful.records import Usage
 from brimful.records.reply import Reply
 from brimful.testing import ScriptedProvider, ScriptedServer
+from brimful.wires import find_wire
 from providers.serving import in_loop
 
 REQUEST = {"model": "m", "messages": [{"content": "one two three"}]}
@@ -80,6 +83,19 @@ async def test_a_scripted_server_refuses_what_is_too_long_as_openai_does():
     assert refused.json()["error"]["code"] == "context_length_exceeded"
     assert answered.json()["usage"] == {"prompt_tokens": 2, "completion_tokens": 1, "total_tokens": 3}
     assert server.requests == [REQUEST, short]
+
+
+@pytest.mark.parametrize("wire", ["openai", "anthropic", "responses"])
+def test_what_a_scripted_server_writes_is_read_as_the_same_reply(wire):
+    call = ToolCall(id="c1", name="read", arguments='{"page":7}')
+    usage = Usage(prompt=9, completion=3)
+    reply = Reply(parts=(Text(text="Two pages."), call), usage=usage, finish="tool-calls", model="m", id="r1")
+    whole, events = find_wire(wire).write_reply(reply)
+    dialect = make_dialect(wire, "http://model")
+    reader = dialect.reader("route")
+    for event in events:
+        reader.feed(event)
+    assert reader.end() == dialect.read(msgspec.json.encode(whole), "route") == reply
 
 
 @in_loop

@@ -24,7 +24,7 @@ from brimful.cache import content_bytes, memoize
 from brimful.core.content import ContentPackage, Text, ToolCall, ToolResult
 from brimful.core.cost import is_from_user, is_own, role_of
 from brimful.core.handles import Handles
-from brimful.core.labels import escape_tags, one_line
+from brimful.core.labels import escape_tags, one_line, without_reminders
 from brimful.core.language import detect_language, function_words
 from brimful.core.own_output import Line as WrittenLine
 from brimful.core.own_output import is_cut, without_mark
@@ -238,7 +238,8 @@ def _read_call(handle: str, name: str, arguments: str, content: str) -> Line:
 
 
 def _read_text(handle: str, role: str, text: str) -> Line:
-    return _make_line(role, f"{handle} {role}", [Value(_cut(text, _MAX_TITLE), worth=_TITLE), *_cached_values(text)])
+    title = Value(_cut(without_reminders(text) or text, _MAX_TITLE), worth=_TITLE)
+    return _make_line(role, f"{handle} {role}", [title, *_cached_values(text)])
 
 
 def _read_arguments(text: str) -> tuple[str, list[Value]]:
@@ -290,7 +291,11 @@ class Run:
                     self._used.update(texts)
                     if is_from_user(package):
                         self.mentioned.update(texts)
-                        users.append((time_key(package), part.text))
+            users += [
+                (time_key(package), said)
+                for package in (unit.whole or unit).packages
+                if (said := _what_user_said(package))
+            ]
         users.sort()
         self._words = _content_words(" ".join(text for _, text in (*users[:1], *users[1:][-_LAST_USERS:])))
         self._entries = entries
@@ -373,7 +378,16 @@ class Run:
         return match if match >= _MIN_MATCH else 0.0
 
 
+def _what_user_said(package: ContentPackage) -> str:
+    """Return the user's words in a message; none if it is not the user's, or if all of it are reminders."""
+    if not is_from_user(package) or is_own(package):
+        return ""
+    texts = " ".join(part.text for part in package.parts if isinstance(part, Text))
+    return without_reminders(texts).strip()
+
+
 def _content_words(text: str) -> frozenset[str]:
+    text = without_reminders(text)
     return frozenset(word_set(text) - word_set(" ".join(function_words(detect_language(text)))))
 
 
@@ -502,7 +516,7 @@ def _with_label(entry: Entry, rating: _Rating, picked: Collection[int]) -> list[
 
 
 def _values(text: str) -> tuple[Value, ...]:
-    return find_values(text)
+    return find_values(without_reminders(text) or text)
 
 
 _cached_values: Final = memoize(

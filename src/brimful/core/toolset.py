@@ -17,6 +17,7 @@ import msgspec
 from brimful.core.content import ContentPackage, Text, ToolCall, ToolResult
 from brimful.core.cost import count_tools, is_from_user
 from brimful.core.decision import Decision, FormName, Reason, Score
+from brimful.core.labels import without_reminders
 from brimful.core.policy import Policy
 from brimful.core.prompt import TokenCounter, Tool
 from brimful.core.selection import PoolUse
@@ -245,9 +246,9 @@ class Toolset:
         events: list[_Event] = []
         for part, is_user in ((part, is_from_user(each)) for each in history for part in each.parts):
             match part:
-                case Text(text=text) if is_user and text.strip():
-                    scores = self._ranking.score(text)
-                    events.append(_Event(tuple(self._find_wanted(text, scores)), scores))
+                case Text(text=text) if is_user and (said := without_reminders(text).strip()):
+                    scores = self._ranking.score(said)
+                    events.append(_Event(tuple(self._find_wanted(said, scores)), scores))
                 case ToolCall(id=id, name=name):
                     searches.update([id] if name == TOOL_SEARCH.name else ())
                     events += [_Event((name,))] if name in self._own else []

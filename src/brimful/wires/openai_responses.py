@@ -14,7 +14,7 @@ from brimful.core.content import OPAQUE_TYPE, Media, Part, Role, Text, ToolCall,
 from brimful.core.prompt import Message, Request, Tool
 from brimful.core.validation import clean_text
 from brimful.records import Usage
-from brimful.records.reply import FinishReason, ReplyChunk
+from brimful.records.reply import FinishReason, Reply, ReplyChunk
 from brimful.wires.event_stream import Event
 from brimful.wires.openai_chat import write_error
 from brimful.wires.parts import (
@@ -34,6 +34,7 @@ from brimful.wires.replies import (
     as_objects,
     as_string,
     make_usage,
+    split_words,
 )
 from brimful.wires.rounds import JoinedAnswer, add_usage
 from brimful.wires.tools import json_text, map_flat_functions, object_schema
@@ -545,7 +546,69 @@ def _without_last_reasoning(items: list[JsonObject]) -> list[JsonObject]:
     return items[:end]
 
 
-# -- for tests: the rules of conversations -----------------------------------------------------------------------------
+# -- for tests: written replies, and the rules of conversations --------------------------------------------------------
+
+
+def _write_reply(reply: Reply) -> tuple[JsonObject, list[bytes]]:
+    """Return a reply as a response, and as the events of one."""
+    usage = reply.usage or Usage(prompt=10, completion=2)
+    id = reply.id or "resp_1"
+    text = {"type": "output_text", "text": reply.text, "annotations": []}
+    output: list[Item] = [{"type": "message", "role": "assistant", "content": [text]}] if reply.text else []
+    output += [
+        {"type": "function_call", "call_id": call.id, "name": call.name, "arguments": call.arguments}
+        for call in reply.calls
+    ]
+    whole = {
+        "id": id,
+        "object": "response",
+        "created_at": 1,
+        "status": "completed",
+        "model": reply.model or "scripted",
+        "output": [{"id": f"item_{i}_{id}", "status": "completed", **item} for i, item in enumerate(output)],
+        "error": None,
+        "usage": {
+            "input_tokens": usage.prompt,
+            "input_tokens_details": {"cached_tokens": usage.cached},
+            "output_tokens": usage.completion,
+            "output_tokens_details": {"reasoning_tokens": usage.reasoning},
+            "total_tokens": usage.prompt + usage.completion,
+        },
+    }
+    events = write_events(whole)
+    return whole, [b"event: %b\ndata: %b\n\n" % (each["type"].encode(), msgspec.json.encode(each)) for each in events]
+
+
+def write_events(response: Item) -> list[Item]:
+    """Return the events of a stream that ends with this response.
+
+    >>> [event["type"] for event in write_events({"status": "completed", "output": []})]
+    ['response.created', 'response.in_progress', 'response.completed']
+    """
+    begun = response | {"status": "in_progress", "output": [], "error": None, "usage": None}
+    events: list[Item] = [{"type": kind, "response": begun} for kind in ("response.created", "response.in_progress")]
+    for index, item in enumerate(response["output"]):
+        events += _item_events(index, item)
+    events.append({"type": f"response.{response['status']}", "response": response})
+    return [event | {"sequence_number": number} for number, event in enumerate(events)]
+
+
+def _item_events(position: int, item: Item) -> Iterator[Item]:
+    place = {"output_index": position, "item_id": item["id"]}
+    is_message, is_call = item["type"] == "message", item["type"] == "function_call"
+    empty: Item = {"content": []} if is_message else {"arguments": ""} if is_call else {}
+    yield {"type": "response.output_item.added", "output_index": position, "item": item | empty}
+    for index, block in enumerate(item["content"] if is_message else ()):
+        inside = place | {"content_index": index}
+        yield {"type": "response.content_part.added", "part": block | {"text": ""}, **inside}
+        for word in split_words(block["text"]):
+            yield {"type": "response.output_text.delta", "delta": word, "logprobs": [], **inside}
+        yield {"type": "response.output_text.done", "text": block["text"], "logprobs": [], **inside}
+        yield {"type": "response.content_part.done", "part": block, **inside}
+    if is_call:
+        yield {"type": "response.function_call_arguments.delta", "delta": item["arguments"], **place}
+        yield {"type": "response.function_call_arguments.done", "arguments": item["arguments"], **place}
+    yield {"type": "response.output_item.done", "output_index": position, "item": item}
 
 
 def find_broken_item(items: Sequence[Mapping[str, Any]], reasoning: Mapping[str, str]) -> str | None:
@@ -622,5 +685,6 @@ WIRE: Final = Wire(
     write_tool=_write_tool,
     map_functions=lambda fields, change: map_flat_functions(fields, change, ("function",)),
     no_calls={"tool_choice": "none"},
+    write_reply=_write_reply,
     find_broken=_find_broken,
 )
