@@ -164,6 +164,23 @@ def test_a_window_is_believed_only_if_the_request_is_longer():
     assert window_learned(sentence, words=2_000, max_tokens=8_000) == 8192
 
 
+def window_learned_with(item):
+    """Return the window that is learned if a request of OpenAI's Responses API with this item is refused."""
+    items = [{"role": "user", "content": "word " * 20_000}, item]
+    context = fit({"model": "gpt-4o", "input": items}, wire="responses", now=0.0)
+    assert "unknown-size" in {notice.kind for notice in context.warnings}
+    error = make_provider_error(ErrorSource(route=ROUTE), 400, error_body(SENTENCE.format("16,384")))
+    return make_overflow_report(context, error, route=ROUTE, at=1.0, id="over-1").window
+
+
+def test_a_window_is_believed_beside_encrypted_reasoning_but_not_beside_documents():
+    encrypted = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAA" * 300}
+    assert window_learned_with(encrypted) == 16_384
+    assert window_learned_with({"type": "item_reference", "id": "rs_1"}) is None
+    document = {"type": "input_file", "file_url": "https://x.example/a.pdf"}
+    assert window_learned_with({"role": "user", "content": [document]}) is None
+
+
 @pytest.mark.parametrize(
     "said",
     [

@@ -168,8 +168,9 @@ def _plausible_window(context: Context, error: ContextOverflow) -> int | None:
     A server that repeats a part of the prompt in its error lets whoever wrote the prompt name any window. So the
     request must really be longer. A sentence must not be in the request itself, and must not name a small part of the
     window that the model is known to have. If the request has content that cannot be counted, nothing is learned.
+    Encrypted reasoning counts by its size.
     """
-    if error.window is None or has_unknown_size(context):
+    if error.window is None or (has_unknown_size(context) and not _is_all_encrypted(context)):
         return None
     asked = 0 if error.input_only else _requested_output(context) or 0
     if context.verification.tokens + asked <= error.window:
@@ -197,6 +198,16 @@ def _join_words(text: str) -> str:
 def has_unknown_size(context: Context) -> bool:
     """Whether a request has content that cannot be counted, such as a document by URL."""
     return any(notice.kind == "unknown-size" for notice in context.warnings)
+
+
+def _is_all_encrypted(context: Context) -> bool:
+    """Whether all that cannot be counted is encrypted reasoning, which has a size."""
+    ids = [set(notice.facts.get("ids", ())) for notice in context.warnings if notice.kind == "unknown-size"]
+    packages = {package.id: package for package in context.inputs.packages}
+    if not all(ids) or not all(map(packages.keys().__ge__, ids)):
+        return False
+    parts = (part for each in ids for id in each for part in packages[id].parts)
+    return all(part.is_opaque and part.data for part in parts if isinstance(part, Media) and part.has_unknown_size)
 
 
 def _runs_tools(request: Request) -> bool:
