@@ -219,6 +219,9 @@ def test_web_sockets_are_refused(start, upstream):
     answer = start().get("/v1/realtime?model=gpt-realtime", headers=headers)
     assert answer.status_code == 501
     assert "WebSocket connections" in answer.json()["error"]["message"]
+    elsewhere = start().get("/v1/responses", headers=headers)  # as Codex tries first
+    assert (elsewhere.status_code, elsewhere.headers["upgrade"]) == (426, "HTTP/1.1")
+    assert "send the request over HTTP" in elsewhere.json()["error"]["message"]
     assert upstream.requests == []
 
 

@@ -34,7 +34,7 @@ from brimful.server.telemetry import Telemetry
 from brimful.threads import run_in_thread
 from brimful.wires import Wire
 from brimful.wires.incoming import read_incoming
-from brimful.wires.registry import find_wire_by_path
+from brimful.wires.registry import find_wire_by_path, served_wires
 
 FORWARDED_METHODS: Final = ("GET", "POST", "PUT", "PATCH", "DELETE")
 """Methods of paths that Brimful does not know; HEAD comes with GET."""
@@ -43,6 +43,7 @@ _MODEL_PATH: Final = re.compile(r"(?P<root>/v1|/v1beta)/models/(?P<name>.+)")
 _PATH: Final = re.compile(r"[\w!$&'()*+,;=:@%.~/-]*", re.ASCII)  # RFC 3986
 _UNSUPPORTED: Final = (404, 405, 501)
 _NOT_IMPLEMENTED: Final = 501
+_UPGRADE_REQUIRED: Final = 426
 _MAX_MODEL_PAGES: Final = 20  # of one upstream
 
 
@@ -129,8 +130,7 @@ class Passthrough:
     async def _forward(self, request: Request, client: Client, model: str, body: bytes | Upload | None) -> Response:
         started = self._clock()
         if "websocket" in split_tokens(request.headers.get("upgrade", "")):
-            message = "WebSocket connections, such as those of the Realtime API, are not supported"
-            raise ApiError("invalid", message, status=_NOT_IMPLEMENTED)
+            raise _refuse_web_socket(request.scope["path"])
         if has_extra_root(request.scope["path"]):
             raise unknown_path(request.scope["path"], request.method)
         wire = _get_wire(request)
@@ -237,6 +237,15 @@ async def _list_models(upstream: Upstream, headers: Mapping[str, str]) -> list[d
 async def _get(upstream: Upstream, path: str, headers: Mapping[str, str]) -> HttpResponse:
     with upstream_errors(upstream):
         return await upstream.connection.get(path, headers=upstream.headers(headers))
+
+
+def _refuse_web_socket(path: str) -> ApiError:
+    """Return the error for a WebSocket. Codex sends its requests over HTTP at once if the status is 426."""
+    if any(path in paths.completions for _, paths in served_wires()):
+        message = "WebSocket connections are not supported: send the request over HTTP"
+        return ApiError("invalid", message, status=_UPGRADE_REQUIRED, headers={"upgrade": "HTTP/1.1"})
+    message = "WebSocket connections, such as those of the Realtime API, are not supported"
+    return ApiError("invalid", message, status=_NOT_IMPLEMENTED)
 
 
 def _get_wire(request: Request) -> Wire:
