@@ -39,6 +39,19 @@ TABLE = {
     "autogen": Environment(
         packages=("autogen-agentchat>=0.7,<0.8", "autogen-ext>=0.7,<0.8"), pages=("adapters/autogen.md",)
     ),
+    "behind-proxy": Environment(
+        extras=("server",),
+        npm=(
+            "node@22.23.3",  # Claude Code and Qwen Code need 22
+            "@anthropic-ai/claude-code@2.1.326",
+            "@google/gemini-cli@0.61.0",
+            "@mariozechner/pi-coding-agent@0.73.1",
+            "@openai/codex@0.169.0",
+            "@qwen-code/qwen-code@0.24.4",
+            "opencode-ai@1.18.33",
+        ),
+        program="behind_proxy",
+    ),
     "claude-agent": Environment(
         extras=("claude-agent", "server"), modules=("claude_agent",), pages=("adapters/claude-agent-sdk.md",)
     ),

@@ -3,7 +3,7 @@
 import json
 import os
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise, repeat
 
 from brimful.core.content import Text, ToolCall
@@ -13,16 +13,19 @@ from brimful.records import Usage
 from brimful.records.reply import Reply
 from brimful.testing import ScriptedServer, find_violations
 
+SIGNATURE = "c2ln" * 100  # base64
 TASK = "Read every page of the report and say which of them mentions the lighthouse of Porto. The code is QX-4417."
 
 
 class ScriptedAgent:
     """A model that calls one tool for a number of steps, and then answers. Requests without the tool (for a title, a
-    summary) get a line of text, and are not among `requests`.
+    summary) get `other`, and are not among `requests`.
 
     With a `wire`, it refuses what a provider of this format would refuse; with `tokens`, which counts a request, what
     is longer than `window`. What it refused is in `refused`, with the reason.
     """
+
+    other = "The report"
 
     def __init__(
         self,
@@ -47,20 +50,24 @@ class ScriptedAgent:
         if error := self._find_error(request, prompt):
             self.refused.append((str(error), request))
             raise error
-        usage, model = Usage(prompt=prompt, completion=20), str(request.get("model", ""))
-        if self.tool not in json.dumps(request.get("tools", [])):
+        if self.tool in json.dumps(request.get("tools", [])):
+            self.requests.append(request)
+            parts = self.next_parts(request)
+        else:
             self.others.append(request)
-            return Reply(parts=(Text(text="The report"),), usage=usage, model=model)
-        self.requests.append(request)
-        step = self.next_step(request)
-        parts = (Text(text=step),) if isinstance(step, str) else (step,)
-        finish = "stop" if isinstance(step, str) else "tool-calls"
-        # Claude Code joins answers with the same id.
-        return Reply(parts=parts, finish=finish, usage=usage, model=model, id=f"answer_{len(self.requests)}")
+            parts = (Text(text=self.other),)
+        return Reply(
+            parts=parts,
+            finish="tool-calls" if isinstance(parts[-1], ToolCall) else "stop",
+            usage=Usage(prompt=prompt, completion=20),
+            model=str(request.get("model", "")),
+            id=f"answer_{len(self.requests) + len(self.others)}",  # Claude Code joins answers with the same id
+        )
 
-    def next_step(self, request: dict) -> ToolCall | str:  # noqa: ARG002 - for scripts that look into it
-        """Return the next call, or the answer."""
-        return self.call(len(self.requests) - 1) if len(self.requests) <= self.steps else self.answer
+    def next_parts(self, request: dict) -> tuple[Text | ToolCall, ...]:  # noqa: ARG002 - for scripts that look into it
+        """Return the next calls, or the answer."""
+        number = len(self.requests) - 1
+        return (self.call(number),) if number < self.steps else (Text(text=self.answer),)
 
     def call(self, number: int) -> ToolCall:
         """Return the call of a step."""
@@ -103,11 +110,69 @@ def check_requests(requests: list[dict], wire: str, *, tokens: Callable[[dict], 
         assert text.count(HISTORY_OPEN) <= 1, number
 
 
-def shared_prefix(requests: list[dict]) -> list[float]:
-    """Return which share of each request's messages its next one begins with."""
-    texts = [json.dumps(each.get("messages") or each.get("input") or each["contents"])[:-1] for each in requests]
+def shared_prefix(requests: list[dict], *, fields: Sequence[str] = ("messages", "input", "contents")) -> list[float]:
+    """Return which share of each request its next one begins with: of these fields, in this order, without marks."""
+    texts = [
+        "".join(json.dumps(_without_marks(each[name])) for name in fields if name in each)[:-1] for each in requests
+    ]
     return [_common(before, after) / len(before) for before, after in pairwise(texts)]
+
+
+def _without_marks(value: object) -> object:
+    """Return JSON without the marks of what to cache, which clients move."""
+    if isinstance(value, dict):
+        return {key: _without_marks(each) for key, each in value.items() if key != "cache_control"}
+    return [_without_marks(each) for each in value] if isinstance(value, list) else value
 
 
 def _common(one: str, other: str) -> int:
     return next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+
+
+def thinking(app):
+    """Put a signed thought before each streamed answer of a scripted server, as models that reason do."""
+
+    async def serve(scope, receive, send):
+        async def think(message):
+            head, mark, data = message.get("body", b"").partition(b"data: ")
+            if mark and data.startswith(b"{"):
+                events = [_write_event(each, is_named=bool(head)) for each in _with_thought(json.loads(data))]
+                message = message | {"body": b"".join(events)}
+            await send(message)
+
+        await app(scope, receive, think)
+
+    return serve
+
+
+def _write_event(event: dict, *, is_named: bool) -> bytes:
+    name = f"event: {event['type']}\n" if is_named else ""
+    return f"{name}data: {json.dumps(event)}\n\n".encode()
+
+
+def _with_thought(event: dict) -> Iterator[dict]:
+    """Yield an event of Anthropic, OpenAI's Responses or Gemini, and those of a thought after the first one."""
+    for index in {"index", "output_index"} & event.keys():
+        event = event | {index: event[index] + 1}
+    parts = [part for each in event.get("candidates", ()) for part in each["content"]["parts"]]
+    for call in (part for part in parts if "functionCall" in part):
+        call["thoughtSignature"] = SIGNATURE
+    item = {"type": "reasoning", "id": "", "summary": [], "encrypted_content": SIGNATURE}
+    match event:
+        case {"type": "response.completed", "response": {"id": id, "output": output}}:
+            output.insert(0, item | {"id": f"rs_{id}"})
+            yield event
+        case {"type": "response.in_progress", "response": {"id": id}}:
+            yield event
+            for kind in ("added", "done"):
+                yield {"type": f"response.output_item.{kind}", "output_index": 0, "item": item | {"id": f"rs_{id}"}}
+        case {"type": "message_start"}:
+            yield event
+            block = {"type": "thinking", "thinking": "", "signature": ""}
+            yield {"type": "content_block_start", "index": 0, "content_block": block}
+            for name, text in (("thinking", "The next page."), ("signature", SIGNATURE)):
+                delta = {"type": f"{name}_delta", name: text}
+                yield {"type": "content_block_delta", "index": 0, "delta": delta}
+            yield {"type": "content_block_stop", "index": 0}
+        case _:
+            yield event

@@ -628,7 +628,7 @@ class MessageAnswer(JoinedAnswer):
 
     def step(self, results: Mapping[str, str]) -> list[JsonObject]:
         """Return the messages to add to the request."""
-        content = [block for block in self._content() if block.get("type") != "text" or block.get("text")]
+        content = [block for block in self._content() if not _is_blank(block)]
         answers = [{"type": "tool_result", "tool_use_id": call.id, "content": results[call.id]} for call in self.calls]
         return [{"role": "assistant", "content": content}, {"role": "user", "content": answers}]
 
@@ -714,6 +714,11 @@ class MessageAnswer(JoinedAnswer):
     def _stop_reason(self, reason: Any) -> Any:
         calls = {i for i, block in self._blocks.items() if block.get("type") == "tool_use"}
         return "end_turn" if reason == "tool_use" and calls <= self._removed else reason
+
+
+def _is_blank(block: JsonObject) -> bool:
+    """Whether a block is a text that Anthropic would refuse."""
+    return block.get("type") == "text" and not as_string(block.get("text")).strip()
 
 
 # -- errors and models -------------------------------------------------------------------------------------------------

@@ -677,8 +677,11 @@ class ContentAnswer(PieceAnswer):
         super().__init__()
 
     def step(self, results: Mapping[str, str]) -> list[JsonObject]:
-        """Return the contents to add to the request. Signatures stay with their parts."""
-        parts = [part for piece in self._pieces for part in _parts(piece)]
+        """Return the contents to add to the request. Signatures stay with their parts.
+
+        A stream may end with an empty text, which a request must not have.
+        """
+        parts = [part for piece in self._pieces for part in _parts(piece) if part != {"text": ""}]
         written = [call for piece in self._pieces for call in self._calls_in(piece)]
         responses = [
             {"functionResponse": _id_of(each) | {"name": call.name, "response": {"output": results[call.id]}}}

@@ -13,7 +13,7 @@ from brimful.records import Usage
 from brimful.records.reply import Reply
 from brimful.server.config import parse_config
 from brimful.server.proxy.upstreams import Upstreams
-from brimful.testing import ScriptedServer
+from brimful.testing import ScriptedServer, find_violations
 from brimful.wires.registry import served_wires
 from server.upstream import serving
 
@@ -154,7 +154,7 @@ def serve(start, request):
         running.append(entered)
         local = {"url": address, "window": 2000, "limits": {"max_attempts": 1}} | (upstream or {})
         client = CLIENTS[request.param](start(upstream=local, **config))
-        return SimpleNamespace(model=model, client=client, http=client.http)
+        return SimpleNamespace(model=model, client=client, http=client.http, wire=request.param)
 
     yield begin
     for each in reversed(running):
@@ -232,6 +232,7 @@ def test_a_model_recalls_in_a_stream(serve, others):
     assert proxy.client.calls(*pieces) == []
     assert proxy.client.usage(pieces[-1]) == (300, 30)
     assert f"{FIRST} " in json.dumps(proxy.client.messages(proxy.model.requests[1])[-2:])
+    assert find_violations(proxy.model.requests[1], proxy.wire) == []
 
 
 @pytest.mark.parametrize("streams", [False, True])

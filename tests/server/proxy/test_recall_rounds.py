@@ -15,7 +15,7 @@ from brimful.core.content import Text, ToolCall
 from brimful.records import Usage
 from brimful.records.reply import Reply
 from brimful.server.proxy.recall_rounds import NOT_RUN
-from brimful.testing import FakeResponses, ScriptedServer
+from brimful.testing import FakeResponses, ScriptedServer, find_violations
 from server.upstream import serving
 
 OPENAI_TOOL = {"type": "function", "function": {"name": "refund", "parameters": {"type": "object", "properties": {}}}}
@@ -129,6 +129,13 @@ def test_openais_client_sees_only_the_final_answer(serve):
     assert called["tool_calls"][0]["function"]["name"] == "recall"
     assert result["tool_call_id"] == "call_r"
     assert f"{FIRST} " in result["content"]
+
+
+@pytest.mark.parametrize("text", ["", "\n\n"])
+def test_an_empty_text_before_a_recall_is_not_sent_back(serve, text):
+    proxy = serve(reply(text, call(handle="msg-000000")), DONE)
+    assert proxy.message().content[-1].text.strip() == "It was code-0."
+    assert find_violations(proxy.model.requests[1], "anthropic") == []
 
 
 def test_anthropics_client_sees_only_the_final_answer(serve):
