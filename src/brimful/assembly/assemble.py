@@ -346,9 +346,21 @@ def build_context(inputs: Inputs, *, raw: Sequence[bytes] = ()) -> Context:
         if offered is not None and not _find_losses(offered):
             return offered
     context = _build(inputs, raw)
-    has_hidden = any(each.outcome != "kept" and each.kind != TOOL_KIND for each in context.decisions)
-    offered = _try_build(offering, raw) if has_hidden else None
+    offered = _try_build(offering, raw) if _hides(context) else None
     return context if offered is None or _find_losses(offered) - _find_losses(context) else offered
+
+
+def _hides(context: Context) -> bool:
+    """Whether the model does not see all of the conversation, or something is shortened.
+
+    What a search found and was not worth its tokens does not count.
+    """
+    found = ("memory-", "lorebook-", "summary-", "message-older", TOOL_KIND)
+    return context.inputs.unread.messages > 0 or any(
+        each.outcome == "shrunk" or (each.outcome != "kept" and not each.kind.startswith(found))
+        for each in context.decisions
+        if each.kind != TOOL_KIND
+    )
 
 
 def _must_leave_out(inputs: Inputs) -> bool:

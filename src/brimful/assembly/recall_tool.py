@@ -182,7 +182,7 @@ def with_recall(inputs: Inputs) -> Inputs | None:
     The tool comes last, so that everything before it, with the caller's own cache breakpoints, stays as it is.
     """
     frame = inputs.frame
-    if frame is None or not inputs.is_fitted or inputs.policy.recall != "tool":
+    if frame is None or not frame.is_request or inputs.policy.recall != "tool":
         return None
     wire = find_incoming_wire(frame.wire)
     if wire.has_fixed_tools(frame.fields) or any(tool.name == RECALL.name for tool in inputs.tools):

@@ -59,6 +59,11 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True):
     messages: tuple[Any, ...]
     user_first: bool = False
 
+    @property
+    def is_request(self) -> bool:
+        """Whether this is a client's whole request, and not only some fields to be added to ours."""
+        return bool(self.messages) or "model" in self.fields
+
 
 @lru_cache(_MAX_CACHED_IDS)
 def message_id(index: int, part: int = 0) -> str:

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from brimful.assembly.arguments import resolve_model
+from brimful.assembly.arguments import resolve_model, resolve_previous
 from brimful.assembly.assemble import assemble
 from brimful.assembly.brief import Brief, make_brief
 from brimful.core.content import ContentPackage
@@ -157,10 +157,11 @@ class Builder:
         )
         self._tokenizers.add(plan.vocabulary)
         conversation = make_conversation(room.id, persona.id if persona else None, plan.policy, plan.budget)
-        previous = await self._prefixes.last(conversation)
+        previous = resolve_previous(request.previous) or await self._prefixes.last(conversation)
         plan = msgspec.structs.replace(
             plan,
             current=await self._find_current(request, persona, now),
+            steps=tuple(request.steps),
             user=participants.user,
             media=tuple(request.media),
             search_room=request.search_room,
@@ -195,7 +196,8 @@ class Builder:
         if plan.policy.ephemeral_summaries:
             context = await self._summarize_rest(plan, collected, context, fill)
         if request.save:
-            self._prefixes.keep(conversation, context.history)
+            if not plan.steps:  # the next request does not have them
+                self._prefixes.keep(conversation, context.history)
             await self._save(plan, context)
             if collected.sums:
                 await self._store.save_room_counts(room.id, plan.room_counter.name, collected.version, collected.sums)
@@ -394,6 +396,8 @@ class CandidateCollector:
             current=plan.current.posted,
             include_user=plan.current.message is None,
         )
+        if plan.steps:
+            plan, recent = await self._add_steps(plan, recent)
         question = _find_question(plan.current, recent)
         found = plan.retrieved_before(question.message)
         retrieved = await self._retrieve(plan, known, recent, question) if found is None else SearchResult()
@@ -428,6 +432,20 @@ class CandidateCollector:
             sums=total.sums,
             version=known.versions.get(f"room:{plan.room.id}", ""),
         )
+
+    async def _add_steps(self, plan: BuildPlan, recent: RecentHistory) -> tuple[BuildPlan, RecentHistory]:
+        """Return history that ends with the current message and the steps after it, which are not stored."""
+        since = (*([plan.current.message] if plan.current.message else []), *plan.steps)
+        first = recent.messages[0].seq + 1 if recent.messages else 1
+        newest = [
+            message if message.seq else msgspec.structs.replace(message, seq=max(first, since[0].seq) + i, at=plan.now)
+            for i, message in enumerate(since)
+        ][::-1]
+        packaged = [(await self._packages.package(each, plan.counter, None))[0] for each in newest]
+        recent = msgspec.structs.replace(
+            recent, messages=(*newest, *recent.messages), packages=(*packaged, *recent.packages)
+        )
+        return msgspec.structs.replace(plan, current=CurrentMessage()), recent
 
     async def _load_knowledge(self, plan: BuildPlan, messages: int) -> RoomKnowledge:
         """Read what a search depends on, and the newest messages, which it does not have to find."""
@@ -616,11 +634,16 @@ async def _fill(packages: Sequence[ContentPackage], notices: Sequence[Notice], *
 
 
 def _choose_policy(plan: BuildPlan, collected: Candidates) -> Policy:
-    """Return the policy for what was collected. A conversation that does not fit takes less if it is searched."""
+    """Return the policy for what was collected. A conversation that does not fit takes less if it is searched.
+
+    Steps that follow what was found take the room that was left, so that history does not have to be trimmed for them.
+    """
     policy = plan.policy
     if not plan.retrieval.media:
         policy = msgspec.structs.replace(policy, media=MediaRules(when="never"))
-    is_searched = plan.retrieval.max_results > 0 and (plan.persona is None or plan.persona.id != JANITOR)
+    is_searched = (
+        not plan.steps and plan.retrieval.max_results > 0 and (plan.persona is None or plan.persona.id != JANITOR)
+    )
     whole = sum(each.tokens.upper for each in collected.packages if region_of(each) != "related")
     fits = not collected.unread.messages and whole <= plan.budget.available
     return with_searched_history(policy) if is_searched and not fits else policy

@@ -6,7 +6,7 @@ from typing import Any, Final, TypedDict
 
 import msgspec
 
-from brimful.assembly.arguments import require_list, require_positive, resolve_notices
+from brimful.assembly.arguments import require_list, require_positive, resolve_notices, resolve_previous
 from brimful.assembly.messages import read_content
 from brimful.core.content import ContentPackage, Media
 from brimful.core.context import Context
@@ -14,6 +14,7 @@ from brimful.core.model import ModelInfo
 from brimful.core.notice import Notice
 from brimful.core.policy import Policy
 from brimful.core.prompt import Tool
+from brimful.core.selection import HistoryStart
 from brimful.core.validation import is_whole_number, preview, require_calendar_time, to_finite_float
 from brimful.errors import InvalidValue, UnknownPolicy
 from brimful.packagers.package import to_timestamp
@@ -239,6 +240,8 @@ class AssembleOptions(BuildOptions, total=False):
     wire: str | None
     route: str
     notices: Sequence[Notice]
+    steps: Sequence[Message]
+    previous: Context | HistoryStart | None
     save: bool
 
 
@@ -261,6 +264,7 @@ class ResponseOptions(TypedDict, total=False):
     finish: str
     id: str | None
     at: float | datetime | None
+    notices: Sequence[Notice]
     metadata: Mapping[str, Any] | None
 
 
@@ -294,6 +298,8 @@ class BuildRequest(msgspec.Struct, frozen=True, kw_only=True):
     route: str = ""
     notices: Sequence[Notice] = ()
     fields: Mapping[str, Any] | None = None
+    steps: Sequence[Message] = ()
+    previous: Context | HistoryStart | None = None
     save: bool = True
     packages: tuple[ContentPackage, ...] = ()
     search_room: str = ""
@@ -307,7 +313,11 @@ class BuildRequest(msgspec.Struct, frozen=True, kw_only=True):
         require_positive("max_output", self.max_output)
         require_positive("max_prompt_tokens", self.max_prompt_tokens)
         resolve_notices(self.notices)
+        resolve_previous(self.previous)
         read_retrieval(self.retrieval)
+        for index, step in enumerate(require_list("steps", self.steps)):
+            if not isinstance(step, Message) or step.room != self.room:
+                raise InvalidValue(f"steps[{index}]", f"must be a Message of the room, not {preview(step)}")
         for index, part in enumerate(require_list("media", self.media)):
             if not isinstance(part, Media):
                 raise InvalidValue(f"media[{index}]", f"must be a Media, not {preview(part)}")

@@ -68,7 +68,8 @@ class CurrentMessage(msgspec.Struct, frozen=True, kw_only=True):
 class BuildPlan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Everything that is known about a build before candidates are loaded.
 
-    `previous` says where history began last time, and what was found, so that the prefix stays the same.
+    `previous` says where history began last time, and what was found, so that the prefix stays the same. `steps` come
+    after the current message, and are not stored.
     """
 
     room: Room
@@ -82,6 +83,7 @@ class BuildPlan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     max_output: int | None
     budget: ContextBudget
     current: CurrentMessage = CurrentMessage()
+    steps: tuple[Message, ...] = ()
     user: User | None = None
     media: tuple[Media, ...] = ()
     focus: str = ""

@@ -10,6 +10,7 @@ from weakref import WeakSet
 
 import msgspec
 
+from brimful.assembly.arguments import resolve_notices
 from brimful.assembly.messages import read_content
 from brimful.core.content import Text, ToolCall
 from brimful.core.context import Context
@@ -278,6 +279,7 @@ class Responder:
             usage=parse_usage(options.get("usage")),
             seconds=options.get("seconds"),
             finish=options.get("finish") or "",
+            notices=resolve_notices(options.get("notices") or ()),
             metadata=validate_json_object("metadata", options.get("metadata") or {}),
         )
         response, _ = await self._record(

@@ -203,6 +203,7 @@ class Services:
                 tenants=tenants,
                 models=models,
                 requires_records=config.records == "required",
+                recall=config.remember.recall,
                 clock=clock,
             ),
         }

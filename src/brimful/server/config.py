@@ -148,10 +148,12 @@ class FitConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 class RememberConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Settings of `remember` mode. `other_rooms` is how many other rooms of the user are searched.
 
-    Without a `policy`, conversations with tools get `agent`, and others `default`.
+    Without a `policy`, conversations with tools get `agent`, and others `default`. `recall` overrides the policy's; its
+    limits are those of `fit` mode.
     """
 
     policy: _ShortString | None = None
+    recall: RecallMode | None = None
     embedder: _ShortString = "static"
     other_rooms: Annotated[int, Meta(ge=0, le=MAX_OTHER_ROOMS)] = 0
 

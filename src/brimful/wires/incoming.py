@@ -300,6 +300,11 @@ def _find_fixed_tools(fields: Request, tools: Sequence[Tool], wire: Wire) -> fro
     )
 
 
+def _can_add_tools(frame: Frame, wire: Wire) -> bool:
+    """Whether a tool may be added to those of a client, who answers its calls."""
+    return frame.is_request and bool(frame.fields.get(_TOOLS)) and not wire.has_fixed_tools(frame.fields)
+
+
 def _with_tools(fields: Request, before: Sequence[Tool], after: Sequence[Tool], wire: Wire) -> Request:
     """Return the fields of a request with these tools instead of those that it has. New ones are ours, at the end."""
     if before == after:
@@ -344,8 +349,7 @@ class IncomingRenderer(msgspec.Struct, frozen=True):
     @property
     def can_add_tools(self) -> bool:
         """Whether a tool may be added to those of the client."""
-        fields = self.frame.fields
-        return bool(fields.get(_TOOLS)) and not self.wire.has_fixed_tools(fields)
+        return _can_add_tools(self.frame, self.wire)
 
     def media_placeholder(self, media: Media, role: Role) -> Text | None:
         """Return None: the provider decides whether it accepts the media."""
@@ -468,8 +472,8 @@ class ClientFieldsRenderer(msgspec.Struct, frozen=True):
 
     @property
     def can_add_tools(self) -> bool:
-        """Whether a tool may be added: nobody would answer its calls."""
-        return False
+        """Whether a tool may be added to those of the client."""
+        return _can_add_tools(self.frame, self.wire)
 
     def media_placeholder(self, media: Media, role: Role) -> Text | None:
         """Return the text that replaces media, as in the wire format."""

@@ -649,6 +649,108 @@ def test_metrics_count_recalls(serve):
     assert any(line.startswith("brimful_recalled_tokens_total{") for line in lines)
 
 
+# -- in `remember` mode ----------------------------------------------------------------------------------------------
+
+LOOK = reply("Let me look.", call(query="code-0", max_tokens=120))
+REMEMBERED = {"x-brimful-mode": "remember", "x-brimful-conversation": "c", "x-brimful-recall": "tool"}
+
+
+def stored(proxy):
+    newest = proxy.http.get("/brimful/v1/rooms/c/messages?limit=200").json()["messages"]
+    return sorted(newest, key=lambda message: message["seq"])
+
+
+@pytest.mark.parametrize("way", ["chat", "message"])
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_recall_is_answered_from_everything_that_is_stored(serve, way, stream):
+    proxy = serve(LOOK, DONE, "You are welcome.")
+    ask = getattr(proxy, f"stream_{way}" if stream else way)
+    ask(extra_headers=REMEMBERED)
+    first, second = proxy.model.requests
+    assert offered(first) == offered(second) == ["recall"]
+    assert f"{FIRST} " not in json.dumps(first["messages"])
+    assert second["messages"][: len(first["messages"])] == first["messages"]
+    assert len(second["messages"]) == len(first["messages"]) + 2
+    assert f"{FIRST} " in json.dumps(second["messages"][-1])
+    wait_for(lambda: len(stored(proxy)) == len(turns()) + 1)
+    assert stored(proxy)[-1]["content"] == "Let me look.\n\nIt was code-0."
+    thanks = [{"role": "user", "content": "Thanks!"}]
+    getattr(proxy, way)(messages=thanks, extra_headers=REMEMBERED)
+    assert "call_r" not in json.dumps(proxy.model.requests[2])
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_calls_of_the_client_are_stored_after_a_recall_and_the_recall_is_not(serve, stream):
+    proxy = serve(LOOK, reply(REFUND), "Refunded.")
+    options = {"tools": [OPENAI_TOOL], "extra_headers": REMEMBERED}
+    (proxy.stream_chat if stream else proxy.chat)(**options)
+    wait_for(lambda: len(stored(proxy)) == len(turns()) + 1)
+    called = {"id": "call_own", "type": "function", "function": {"name": "refund", "arguments": '{"order": "W1"}'}}
+    said = {"role": "assistant", "content": "Let me look.", "tool_calls": [called]}
+    history = [*turns(), said, {"role": "tool", "tool_call_id": "call_own", "content": "ok"}]
+    assert proxy.chat(messages=history, **options).choices[0].message.content == "Refunded."
+    wait_for(lambda: len(stored(proxy)) == len(turns()) + 3)
+    assert [each["role"] for each in stored(proxy)][-4:] == ["user", "assistant", "tool", "assistant"]
+    first, _, third = proxy.model.requests
+    assert third["messages"][: len(first["messages"])] == first["messages"]
+    assert third["messages"][-2]["content"] == "Let me look."
+
+
+def test_a_recall_keeps_what_a_search_found_where_it_is(serve):
+    proxy = serve(LOOK, DONE)
+    for at in range(12):
+        memory = {"id": f"m{at}", "content": f"The first code was written on wall {at}.", "user": "ada"}
+        assert proxy.http.post("/brimful/v1/memories", json=memory).is_success
+    proxy.chat(extra_headers=REMEMBERED | {"x-brimful-user": "ada"})
+    first, second = (request["messages"] for request in proxy.model.requests)
+    assert "wall 3" in json.dumps(first)
+    assert second[: len(first)] == first
+
+
+def test_the_last_round_of_a_remembered_request_does_not_offer_the_tool(serve):
+    rounds = [reply(call(query=f"code-{n}", id=f"call_{n}", max_tokens=90)) for n in range(3)]
+    proxy = serve(*rounds, DONE, fit={"recall_rounds": 2})
+    answer = proxy.chat(tools=[OPENAI_TOOL], extra_headers=REMEMBERED)
+    assert [offered(request) for request in proxy.model.requests] == [["refund", "recall"]] * 2 + [["refund"]]
+    assert answer.choices[0].message.content is None
+    before, after = (request["messages"] for request in proxy.model.requests[1:])
+    assert after[: len(before)] == before
+
+
+def test_remembered_rounds_have_records_and_fit_their_window(serve):
+    greedy = [reply(call(query="code-0", id=f"call_{n}", max_tokens=100_000)) for n in range(3)]
+    proxy = serve(*greedy, DONE, fit={"recall_tokens": 100_000})
+    proxy.chat(extra_headers=REMEMBERED)
+    wait_for(lambda: len(records(proxy)) == 4 and all(each["answers"] for each in records(proxy)))
+    made = records(proxy)
+    assert all(each["tokens"] <= each["hard_limit"] for each in made)
+    assert [len(recalled(each["answers"][0]["notices"])) for each in made] == [1, 1, 1, 0]
+    assert [each["context"] for each in recalled(made[1]["warnings"])] == [made[0]["id"]]
+
+
+def test_an_overflow_in_a_remembered_round_is_built_again(serve):
+    def overflow(request):
+        del request
+        return brimful.errors.ContextOverflow("scripted", "maximum context length is 1500 tokens", window=1500)
+
+    proxy = serve(LOOK, overflow, DONE)
+    assert proxy.chat(extra_headers=REMEMBERED).choices[0].message.content == "Let me look.\n\nIt was code-0."
+    _, second, third = proxy.model.requests
+    assert third["messages"][-2:] == second["messages"][-2:]
+
+
+def test_a_conversation_that_is_seen_whole_offers_no_recall(serve):
+    proxy = serve("Hi.")
+    proxy.chat(messages=[{"role": "user", "content": "Hi"}], extra_headers=REMEMBERED)
+    assert offered(proxy.model.requests[0]) == []
+
+
+def test_the_configuration_turns_recall_on_in_remember_mode(serve):
+    proxy = serve("Hi.", remember={"recall": "tool"}, fit={"recall": "off"}, mode="remember")
+    proxy.chat(extra_headers={"x-brimful-conversation": "c"})
+    assert offered(proxy.model.requests[0]) == ["recall"]
+
+
 # -- the search for tools ----------------------------------------------------------------------------------------------
 
 TOPICS = {

@@ -333,12 +333,10 @@ def test_an_impossible_max_tokens_leaves_room_for_the_prompt(client, upstream, p
     assert "smaller-reserve" in [warning["kind"] for warning in record["warnings"]]
 
 
-def test_the_recall_tool_is_refused_by_name(client, upstream):
-    answer = client.post(CHAT, json=body([says("user", "When?")]), headers=TALK | {"x-brimful-recall": "tool"})
+def test_a_wrong_recall_header_is_refused_before_anything_is_stored(client, upstream):
+    answer = client.post(CHAT, json=body([says("user", "When?")]), headers=TALK | {"x-brimful-recall": "yes"})
     assert (answer.status_code, upstream.bodies) == (400, [])
-    error = answer.json()["error"]
-    assert error["param"] == "x-brimful-recall"
-    assert "set X-Brimful-Mode to fit" in error["message"]
+    assert "must be tool or off" in answer.json()["error"]["message"]
 
 
 def test_a_model_with_an_unknown_window_gets_all_that_the_client_sent(start, upstream):

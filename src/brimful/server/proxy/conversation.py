@@ -29,7 +29,8 @@ _PROMPT_ROLES: Final = ("system", "developer")  # roles of prompts that many con
 class Conversation(msgspec.Struct, frozen=True, kw_only=True):
     """A request as part of a conversation: `messages` are its messages, oldest first, not stored yet.
 
-    `positions` are their indexes in the request. `steps` are sent exactly as the client sent them.
+    `positions` are their indexes in the request. `steps` are sent exactly as the client sent them. `recalled` are the
+    recalls of earlier rounds, which come last and are never stored.
     """
 
     room: str
@@ -37,6 +38,7 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
     system: str | None
     messages: tuple[Message, ...]
     positions: tuple[int, ...]
+    recalled: tuple[Message, ...]
     tools: tuple[Tool, ...]
     steps: tuple[ToolStep, ...]
     completion: int | None
@@ -64,12 +66,15 @@ def parse_conversation(request: ProxyRequest) -> Conversation:
     turns = [(i, message) for i, message in numbered if message.role != "system" and _has_content(message)]
     if not turns:
         raise ApiError("invalid", "messages: only system messages, nothing to answer", param="messages")
+    read = [_to_message(message, room, request.at) for _, message in turns]
+    own = sum(i < len(messages) - request.recalled for i, _ in turns)
     return Conversation(
         room=room,
         user=named_user(request),
         system="\n\n".join(map(_text, prompts)) if prompts else None,
-        messages=tuple([_to_message(message, room, request.at) for _, message in turns]),
-        positions=tuple([i for i, _ in turns]),
+        messages=tuple(read[:own]),
+        positions=tuple([i for i, _ in turns[:own]]),
+        recalled=tuple(assign_ids(read[own:], room, None)),
         tools=incoming.tools,
         steps=tool_steps(messages, storage),
         completion=incoming.completion,

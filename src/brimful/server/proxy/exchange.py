@@ -24,7 +24,7 @@ from brimful.records.usage import UsageReport
 from brimful.server.background import BackgroundTasks
 from brimful.server.endpoint import run_until_disconnect, wait_for_disconnect
 from brimful.server.errors import ApiError, error_body, to_api_error
-from brimful.server.proxy.recall_rounds import RecallLimits, RecallSession
+from brimful.server.proxy.recall_rounds import Rebuilds, RecallLimits, RecallSession
 from brimful.server.proxy.request import ProxyRequest, ProxyResult, RecordState, record_error
 from brimful.server.proxy.stream import StreamListener, UsageFilter, wait_for_first_event
 from brimful.server.proxy.upstreams import get_response_headers, upstream_errors
@@ -37,7 +37,7 @@ DROPPED_HEADER: Final = "x-brimful-dropped"
 RECORD_HEADER: Final = "x-brimful-record"
 
 
-class Mode(Protocol):
+class Mode(Rebuilds, Protocol):
     """What the proxy does with a request: how it is prepared, rebuilt after an overflow, and recorded."""
 
     @property
@@ -67,12 +67,6 @@ class Mode(Protocol):
         """Return the request to send."""
         ...
 
-    async def rebuild(
-        self, request: ProxyRequest, context: Context, window: int, notice: Notice
-    ) -> PreparedRequest[bytes] | None:
-        """Build a request again for a smaller window; return None if it cannot get smaller."""
-        ...
-
     async def learn(self, request: ProxyRequest, report: UsageReport) -> None:
         """Store a report about a request, and calibrate with it."""
         ...
@@ -87,7 +81,7 @@ class Mode(Protocol):
 
 
 class ForwardedAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """An answer on its way to the client, and how to record it."""
+    """An answer on its way to the client, and how to record it. With a `session`, the model may recall."""
 
     request: ProxyRequest
     context: Context | None
@@ -95,6 +89,7 @@ class ForwardedAnswer(msgspec.Struct, frozen=True, kw_only=True):
     tasks: BackgroundTasks
     stopping: asyncio.Event
     clock: Callable[[], float]
+    session: RecallSession | None = None
 
     def headers(self, stream: HttpStream) -> dict[str, str]:
         """Return the upstream's headers, the id of the context, and what it left out."""
@@ -119,15 +114,25 @@ class ForwardedAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
     def record_round(self, reply: Reply | None, recalls: tuple[Notice, ...]) -> None:
         """Record the complete answer of a round that is not the last."""
-        self._start_recording(reply, reply.finish if reply else "other", recalls)
+        if self.session is not None:
+            self.session.end_round(reply)
+        self._start_recording(reply, reply.finish if reply else "other", recalls, continues=True)
 
     def _start_recording(
-        self, reply: Reply | None, finish: FinishReason, recalls: tuple[Notice, ...] = ()
+        self, reply: Reply | None, finish: FinishReason, recalls: tuple[Notice, ...] = (), *, continues: bool = False
     ) -> asyncio.Task[bool] | None:
         if self.context is None:
             return None
-        seconds = max(0.0, self.clock() - self.request.at)
-        result = ProxyResult(context=self.context, reply=reply, finish=finish, seconds=seconds, recalls=recalls)
+        if self.session is not None and reply is not None and not continues:
+            reply = self.session.join(reply)
+        result = ProxyResult(
+            context=self.context,
+            reply=reply,
+            finish=finish,
+            seconds=max(0.0, self.clock() - self.request.at),
+            recalls=recalls,
+            continues=continues,
+        )
         return self.tasks.start(self.mode.record(self.request, result), "recording an answer")
 
 
@@ -162,7 +167,6 @@ class StreamingAnswer(Response):
         connection: AsyncExitStack,
         answer: ForwardedAnswer,
         listener: StreamListener,
-        session: RecallSession | None = None,
     ) -> None:
         super().__init__(status_code=stream.status, headers=answer.headers(stream))
         self.raw_headers = [header for header in self.raw_headers if header[0] != b"content-length"]
@@ -170,7 +174,7 @@ class StreamingAnswer(Response):
         self._connection = connection
         self._answer = answer
         self._listener = listener
-        self._session = session
+        self._session = answer.session
         option = answer.request.wire.usage_option
         self._usage_filter = UsageFilter(option) if option and answer.request.hides_usage else None
         self._recorded = False
@@ -200,18 +204,19 @@ class StreamingAnswer(Response):
 
     async def _pump(self, send: Send) -> None:
         await self._pump_round(send)
-        while self._session is not None and self._session.joined.wants_recall and not self._is_interrupted():
+        while self._session is not None and self._wants_recall and not self._is_interrupted():
             await self._follow(self._session)
             await self._pump_round(send)
 
     async def _pump_round(self, send: Send) -> None:
         async for chunk in self._stream.chunks:
             self._listener.feed(chunk)
-            if self._listener.ended and not self._recorded:
+            visible = chunk if self._session is None else self._session.joined.feed(chunk)
+            if self._listener.ended and not self._recorded and not self._wants_recall:
                 # Record before the end is forwarded: the client may send its next request at once.
                 self._recorded = True
                 await self._answer.record(self._listener.reply())
-            await self._send_visible(send, chunk if self._session is None else self._session.joined.feed(chunk))
+            await self._send_visible(send, visible)
         if self._session is not None:
             await self._send_visible(send, self._session.joined.end())
 
@@ -233,6 +238,10 @@ class StreamingAnswer(Response):
         self._recorded = False
         self._stream, self._connection = answer._stream, answer._connection  # noqa: SLF001 - of the same class
         self._answer, self._listener = answer._answer, answer._listener  # noqa: SLF001
+
+    @property
+    def _wants_recall(self) -> bool:
+        return self._session is not None and self._session.joined.wants_recall
 
     def _is_interrupted(self) -> bool:
         self._listener.reply()
@@ -307,6 +316,11 @@ class Relay:
             if stream.is_event_stream:
                 await wait_for_first_event(stream, request.upstream, self._clock)
             context = await prepared.get_context()
+            join = request.wire.join_rounds
+            if session is None and context is not None and context.added_tools and join is not None:
+                session = self._start_session(request, mode, context, join())
+            if session is not None and context is not None:
+                session.proceed(context)
             answer = ForwardedAnswer(
                 request=request,
                 context=context,
@@ -314,16 +328,12 @@ class Relay:
                 tasks=self._tasks,
                 stopping=self._stopping,
                 clock=self._clock,
+                session=session,
             )
-            join = request.wire.join_rounds
-            if session is None and context is not None and context.added_tools and join is not None:
-                session = self._start_session(request, mode, context, join())
-            if session is not None and context is not None:
-                session.proceed(context)
             if stream.is_event_stream:
-                return StreamingAnswer(stream, connection.pop_all(), answer, mode.listen(request), session)
+                return StreamingAnswer(stream, connection.pop_all(), answer, mode.listen(request))
             body = await stream.read()
-        return await _make_response(body, stream, answer, session)
+        return await _make_response(body, stream, answer)
 
     def _start_session(
         self, request: ProxyRequest, mode: Mode, context: Context, joined: JoinedAnswer
@@ -334,7 +344,7 @@ class Relay:
             context,
             joined,
             self._recall,
-            rebuild=mode.rebuild,
+            mode=mode,
             emit=self._telemetry.emitter(request.client.tenant).emit,
             send=lambda following: self._send(following.request, mode, following.prepared, session),
             clock=self._clock,
@@ -361,11 +371,9 @@ async def _open_upstream(
             yield stream
 
 
-async def _make_response(
-    body: bytes, stream: HttpStream, answer: ForwardedAnswer, session: RecallSession | None
-) -> Response:
+async def _make_response(body: bytes, stream: HttpStream, answer: ForwardedAnswer) -> Response:
     """Return the answer, or that of further rounds if the model calls the recall tool."""
-    upstream, shown = answer.request.upstream, answer
+    upstream, session, shown = answer.request.upstream, answer.session, answer
     try:
         reply: Reply | None = upstream.dialect.read(body, upstream.route)
     except ProviderError:

@@ -11,12 +11,14 @@ import msgspec
 from brimful.assembly.arguments import with_prompt_limit
 from brimful.assembly.conversations import DigestChain, TrimmedRequests, digest_chain
 from brimful.assembly.fit import fit
+from brimful.assembly.recall_tool import RecallCall, room_for_text
 from brimful.core.budget import allocate
 from brimful.core.compaction import Compaction
 from brimful.core.context import Context
 from brimful.core.model import UNKNOWN_PRIOR, ModelInfo
 from brimful.core.notice import Notice
-from brimful.core.policy import Policy, RecallMode
+from brimful.core.policy import Policy
+from brimful.core.recall import Recalled
 from brimful.core.selection import HistoryStart
 from brimful.counting import canonical_model_id, is_preloaded, preload, vocabulary_for
 from brimful.engine.events import get_build_facts
@@ -32,7 +34,7 @@ from brimful.server.config import Config, RecordMode
 from brimful.server.proxy.compactor import Compactor
 from brimful.server.proxy.conversation import CACHE_MARK, named_room, opening_digest, without_cache_marks
 from brimful.server.proxy.models import ModelResolver, ResolvedModel, window_for_request
-from brimful.server.proxy.recall_rounds import can_join
+from brimful.server.proxy.recall_rounds import recall_overrides
 from brimful.server.proxy.request import ProxyRequest, ProxyResult, RecordState, record_error
 from brimful.server.proxy.stream import EdgeListener, StreamListener, WholeEventListener
 from brimful.server.telemetry import Telemetry
@@ -266,6 +268,13 @@ class FitMode:
         unchanged = fitted.context.request == context.request
         return None if unchanged else PreparedRequest(fitted.payload, fitted.context)
 
+    async def recall(self, request: ProxyRequest, context: Context, call: RecallCall) -> Recalled:
+        """Recall something that a context left out."""
+        del request
+        return await run_in_thread(
+            partial(context.recall, call.handle, query=call.query, max_tokens=room_for_text(call))
+        )
+
     async def learn(self, request: ProxyRequest, report: UsageReport) -> None:
         """Learn in the background: the store may be slow or down, and the client waits."""
         self._tasks.start(self._observe(request, report), "learning from a response")
@@ -413,7 +422,7 @@ class FitMode:
             wire=request.wire.name,
             model=info,
             policy=policy,
-            overrides=_recall_overrides(request, (policy or self._policy).recall, self._config.fit.recall),
+            overrides=recall_overrides(request, (policy or self._policy).recall, self._config.fit.recall),
             window=model.window,
             max_prompt_tokens=request.max_prompt_tokens,
             min_tokens=self._config.fit.min_tokens,
@@ -485,15 +494,6 @@ class FitMode:
             reasoning=usage.reasoning,
         )
         self._tasks.start(self._records.add(request.client.tenant, report), "recording usage")
-
-
-def _recall_overrides(
-    request: ProxyRequest, default: RecallMode, configured: RecallMode | None
-) -> dict[str, Any] | None:
-    """Return whether the model may recall, if that differs from the policy's default."""
-    wanted = request.recall or configured or default
-    mode = wanted if can_join(request) else "off"
-    return None if mode == default else {"recall": mode}
 
 
 def _comparable_messages(request: ProxyRequest) -> Iterable[bytes]:

@@ -2,32 +2,45 @@
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final, Protocol
 
 import msgspec
 from starlette.responses import Response
 
 from brimful.assembly.assemble import counter_of
-from brimful.assembly.recall_tool import RecallCall, read_call, recall_tool, tool_search
-from brimful.core.content import ToolCall
+from brimful.assembly.recall_tool import RecallCall, describe_error, describe_result, read_call, tool_search
+from brimful.core.content import Text, ToolCall
 from brimful.core.context import Context
 from brimful.core.notice import Notice
-from brimful.core.recall import RECALL
+from brimful.core.policy import RecallMode
+from brimful.core.recall import RECALL, Recalled
 from brimful.core.toolset import TOOL_SEARCH
 from brimful.engine.exchange import Emit, PreparedRequest
-from brimful.errors import BudgetExceeded, InvalidValue
+from brimful.errors import BrimfulError, BudgetExceeded, InvalidValue
+from brimful.records.reply import Reply
 from brimful.server.proxy.request import ProxyRequest
 from brimful.threads import run_in_thread
 from brimful.wires.replies import JsonObject, as_object
-from brimful.wires.rounds import JoinedAnswer
+from brimful.wires.rounds import BETWEEN, JoinedAnswer
 from brimful.wires.tools import arguments_object
 
 _MAX_SHARE: Final = 0.25  # of the prompt that the results of a round may take, so that they do not displace the task
 NOT_RUN: Final = "Not run, because it was called with recall or tool_search. Call it again if it is still needed."
 _NO_ROOM: Final = "Error: there is no room for a result. Answer with what you have."
 
-Rebuild = Callable[[ProxyRequest, Context, int, Notice], Awaitable[PreparedRequest[bytes] | None]]
-"""Fits a request in the way of an earlier context."""
+
+class Rebuilds(Protocol):
+    """What a mode of the proxy does for further rounds."""
+
+    async def rebuild(
+        self, request: ProxyRequest, context: Context, window: int, notice: Notice
+    ) -> PreparedRequest[bytes] | None:
+        """Build a request again for a smaller window, or with recalls; return None if it would be the same."""
+        ...
+
+    async def recall(self, request: ProxyRequest, context: Context, call: RecallCall) -> Recalled:
+        """Recall something that a context left out."""
+        ...
 
 
 def can_join(request: ProxyRequest) -> bool:
@@ -45,6 +58,15 @@ def can_join(request: ProxyRequest) -> bool:
         and not body.get("format")
         and not request.in_array
     )
+
+
+def recall_overrides(
+    request: ProxyRequest, default: RecallMode, configured: RecallMode | None
+) -> dict[str, Any] | None:
+    """Return whether the model may recall, if that differs from the policy's default."""
+    wanted = request.recall or configured or default
+    mode = wanted if can_join(request) else "off"
+    return None if mode == default else {"recall": mode}
 
 
 class RecallLimits(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,7 +94,7 @@ class RecallSession:
         joined: JoinedAnswer,
         limits: RecallLimits,
         *,
-        rebuild: Rebuild,
+        mode: Rebuilds,
         emit: Emit,
         send: "Callable[[NextRound], Awaitable[Response]]",
         clock: Callable[[], float],
@@ -82,17 +104,31 @@ class RecallSession:
         joined.answered = context.added_tools
         self._request = request
         self._limits = limits
-        self._rebuild = rebuild
+        self._mode = mode
         self._emit = emit
         self.send = send
         self._clock = clock
         self._round = 0
         self._tokens = 0
+        self._texts: list[str] = []
 
     def proceed(self, context: Context) -> None:
         """Go on with the context of the current round, which may offer other tools of ours."""
         self.context = context
         self.joined.answered |= context.added_tools
+
+    def end_round(self, reply: Reply | None) -> None:
+        """Remember what the client has seen of a round that is not the last."""
+        self._texts += [reply.text] if reply is not None and reply.text else []
+
+    def join(self, reply: Reply) -> Reply:
+        """Return the reply of the last round as the client sees it: with the texts of all rounds, and its own calls."""
+        own = tuple([part for part in reply.parts if isinstance(part, Text) or part.name not in self.joined.answered])
+        if not self._texts:
+            return msgspec.structs.replace(reply, parts=own)
+        text = BETWEEN.join([*self._texts, *([reply.text] if reply.text else [])])
+        calls = [part for part in own if isinstance(part, ToolCall)]
+        return msgspec.structs.replace(reply, parts=(Text(text=text), *calls))
 
     async def next_round(self) -> NextRound:
         """Answer the calls of the current round, and fit the request that continues it.
@@ -103,7 +139,7 @@ class RecallSession:
         left = self._limits.tokens - self._tokens
         limit = min(left, int(_MAX_SHARE * self.context.budget.available))
         for tokens in (limit, limit // 4, 0):
-            results, recalls = await run_in_thread(self._answer_calls, tokens)
+            results, recalls = await self._answer_calls(tokens)
             used = sum(recall.facts["tokens"] for recall in recalls)
             is_last = self._round >= self._limits.rounds or used >= left
             with suppress(BudgetExceeded):
@@ -129,34 +165,44 @@ class RecallSession:
         text = f"continues {context.id} after round {self._round}, in which the model recalled {tokens:,} tokens"
         facts = {"context": context.id, "round": self._round, "tokens": tokens}
         notice = Notice(kind="recalled", text=text, facts=facts)
-        prepared = await self._rebuild(request, context, context.budget.window, notice)
+        prepared = await self._mode.rebuild(request, context, context.budget.window, notice)
         return prepared or PreparedRequest(msgspec.json.encode(context.request), context)
 
-    def _answer_calls(self, limit: int) -> tuple[dict[str, str], list[Notice]]:
+    async def _answer_calls(self, limit: int) -> tuple[dict[str, str], list[Notice]]:
         """Return a result for each call, in so many tokens together, and what the record says about the recalls."""
         results, recalls = dict[str, str](), list[Notice]()
         for call in self.joined.calls:
             results[call.id] = NOT_RUN
             if call.name in self.joined.answered:
-                results[call.id], recall = self._answer(call, limit)
+                results[call.id], recall = await self._answer(call, limit)
                 limit -= recall.facts["tokens"]
                 recalls.append(recall)
         return results, recalls
 
-    def _answer(self, call: ToolCall, limit: int) -> tuple[str, Notice]:
+    async def _answer(self, call: ToolCall, limit: int) -> tuple[str, Notice]:
         arguments = arguments_object(call.arguments)
         is_search = call.name == TOOL_SEARCH.name
-        tool = tool_search if is_search else recall_tool
-        text = tool(self.context, max_tokens=limit)(arguments) if limit > 0 else _NO_ROOM
-        tokens = counter_of(self.context).text(text).upper
-        try:
+        wanted = RecallCall()
+        with suppress(InvalidValue):
             wanted = read_call(arguments, max(1, limit))
-        except InvalidValue:
-            wanted = RecallCall()
+        if limit <= 0:
+            text = _NO_ROOM
+        elif is_search:
+            text = await run_in_thread(tool_search(self.context, max_tokens=limit), arguments)
+        else:
+            text = await self._recall_text(arguments, limit)
+        tokens = (await run_in_thread(counter_of(self.context).text, text)).upper
         what = f'recalled "{wanted.handle}"' if wanted.handle else "searched what was left out"
         what = "searched for tools" if is_search else what
         facts = {"handle": wanted.handle, "query": wanted.query, "tokens": tokens, "round": self._round}
         return text, Notice(kind="recalled", text=f"round {self._round}: {what}, {tokens:,} tokens", facts=facts)
+
+    async def _recall_text(self, arguments: JsonObject, limit: int) -> str:
+        try:
+            call = read_call(arguments, limit)
+            return describe_result(await self._mode.recall(self._request, self.context, call), call)
+        except BrimfulError as error:
+            return describe_error(error)
 
     def _continue(self, steps: list[JsonObject], *, is_last: bool) -> ProxyRequest:
         """Return the request with the model's calls and their results; the last one does not allow more recalls."""
@@ -169,6 +215,7 @@ class RecallSession:
             self._request,
             body=body,
             raw=msgspec.json.encode(body),
+            recalled=self._request.recalled + len(steps),
             at=self._clock(),
             recall_off=is_last,
         )

@@ -8,10 +8,12 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
+from brimful.assembly.recall_tool import RecallCall, room_for_text
 from brimful.core.context import Context
-from brimful.core.cost import is_question
 from brimful.core.notice import Notice
-from brimful.core.policy import Policy
+from brimful.core.policy import Policy, RecallMode
+from brimful.core.recall import Recalled
+from brimful.core.selection import HistoryStart
 from brimful.counting import counter_for
 from brimful.engine import Engine
 from brimful.engine.exchange import PreparedRequest, get_reply_content
@@ -28,7 +30,8 @@ from brimful.server.proxy.conversation import (
 from brimful.server.proxy.models import ModelResolver, ResolvedModel, window_for_request
 from brimful.server.proxy.overlap import Overlap, RoomTail, find_overlap, load_tail
 from brimful.server.proxy.reasoning import reasoning_tokens, restore_steps
-from brimful.server.proxy.request import RECALL_HEADER, ProxyRequest, ProxyResult, RecordState
+from brimful.server.proxy.recall_rounds import recall_overrides
+from brimful.server.proxy.request import ProxyRequest, ProxyResult, RecordState
 from brimful.server.proxy.storable import check_tool_results
 from brimful.server.proxy.stream import FullListener, StreamListener
 from brimful.server.tenants import Tenants
@@ -61,12 +64,14 @@ class RememberMode:
         tenants: Tenants,
         models: ModelResolver,
         requires_records: bool,
+        recall: RecallMode | None,
         clock: Callable[[], float],
     ) -> None:
         self._policy = policy
         self._tenants = tenants
         self._models = models
         self.requires_records = requires_records
+        self._recall = recall
         self._clock = clock
         self._locks = ConversationLocks()
 
@@ -82,11 +87,8 @@ class RememberMode:
     async def prepare(self, request: ProxyRequest) -> PreparedRequest[bytes]:
         """Store the new messages of a request, and build one from the whole conversation."""
         get_storage(request)
-        if request.recall == "tool":
-            message = "the recall tool is not supported in remember mode, which looks up what a request needs itself"
-            raise ApiError("invalid", f"{RECALL_HEADER}: {message}: set X-Brimful-Mode to fit", param=RECALL_HEADER)
         tenant = request.client.tenant
-        request.retrieval  # noqa: B018 - refuse an invalid header before anything is stored
+        request.retrieval, request.recall  # noqa: B018 - refuse invalid headers before anything is stored
         engine = await self._tenants.engine(tenant)
         conversation = await run_in_thread(parse_conversation, request)
         model = await self._models.of(request, self._tenants.calibrator(tenant))
@@ -95,18 +97,26 @@ class RememberMode:
             await _check_owner(engine, request, conversation.room)
             current = await self._store_messages(engine, conversation)
             notices = (notice for notice in model.notices if notice.kind == "unknown-window")
-            return await self._build_request(engine, request, conversation, model, current, *notices)
+            return await self._build_request(engine, request, conversation, model, current, notices=tuple(notices))
 
     async def rebuild(
         self, request: ProxyRequest, context: Context, window: int, notice: Notice
     ) -> PreparedRequest[bytes] | None:
-        """Build a request again for a smaller window."""
+        """Build a request again, for a smaller window or because it goes on with what the model recalled."""
         engine = await self._tenants.engine(request.client.tenant)
         conversation = await run_in_thread(parse_conversation, request)
         model = ResolvedModel(model=context.inputs.model, window=window)
+        previous = context.history if window == context.budget.window else None
         async with self._locks.of(request.client.tenant, conversation.room):
             current = await _current_message(engine, context)  # it is stored already
-            return await self._build_request(engine, request, conversation, model, current, notice)
+            return await self._build_request(
+                engine, request, conversation, model, current, previous=previous, notices=(notice,)
+            )
+
+    async def recall(self, request: ProxyRequest, context: Context, call: RecallCall) -> Recalled:
+        """Recall something that a context left out, or that is stored."""
+        engine = await self._tenants.engine(request.client.tenant)
+        return await engine.recall(call.handle, query=call.query, max_tokens=room_for_text(call), context=context)
 
     async def learn(self, request: ProxyRequest, report: UsageReport) -> None:
         """Store a report about a request, and calibrate with it."""
@@ -117,17 +127,18 @@ class RememberMode:
         return FullListener(request.upstream.dialect, request.upstream.route)
 
     async def record(self, request: ProxyRequest, result: ProxyResult) -> None:
-        """Store the answer in its room, as far as it came."""
+        """Store the answer in its room, as far as it came. Of rounds that others follow, only the usage is stored."""
         engine, reply = await self._tenants.engine(request.client.tenant), result.reply
         async with self._locks.of(request.client.tenant, self.room(request)):
             await engine.record_response(
                 result.context,
-                content=None if reply is None else get_reply_content(reply),
+                content=None if reply is None or result.continues else get_reply_content(reply),
                 model=reply.model if reply else "",
                 route=request.upstream.route,
                 usage=reply.usage if reply else None,
                 seconds=result.seconds,
                 finish=result.finish,
+                notices=result.recalls,
             )
 
     # -- one request -------------------------------------------------------------------------------------------------
@@ -170,7 +181,9 @@ class RememberMode:
         conversation: Conversation,
         model: ResolvedModel,
         current: Message | None,
-        *notices: Notice,
+        *,
+        previous: HistoryStart | None = None,
+        notices: tuple[Notice, ...],
     ) -> PreparedRequest[bytes]:
         model, notices = await run_in_thread(_reserve_reasoning, request, conversation, model, notices)
         context = await engine.assemble(
@@ -184,6 +197,9 @@ class RememberMode:
             tools=conversation.tools,
             system=conversation.system,
             retrieval=request.retrieval,
+            overrides=recall_overrides(request, self._policy.recall, self._recall),
+            steps=conversation.recalled,
+            previous=previous,
             wire=request.wire.provider,
             route=request.upstream.route,
             notices=notices,
@@ -207,8 +223,8 @@ async def _check_owner(engine: Engine, request: ProxyRequest, room: str) -> None
 
 async def _current_message(engine: Engine, context: Context) -> Message | None:
     """Return the message that a context was built to answer; None if it answers tool results."""
-    ids = [package.id for package in context.inputs.packages if is_question(package)]
-    return next(iter(await engine.store.messages(ids)), None)
+    build = await engine.store.build(context.id)
+    return next(iter(await engine.store.messages([build.message] if build and build.message else [])), None)
 
 
 def _reserve_reasoning(

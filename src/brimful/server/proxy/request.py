@@ -43,8 +43,9 @@ class ProxyRequest(msgspec.Struct, frozen=True, kw_only=True):
     `path` is that at the upstream. `streams` says whether the answer comes in pieces, and `in_array` that these are the
     items of one JSON array, as Gemini streams them unless the client asks for events.
 
-    `hides_usage` means that usage was requested on behalf of the client and must be removed from the stream. In the
-    last of several rounds, `recall_off` is set.
+    `hides_usage` means that usage was requested on behalf of the client and must be removed from the stream. The last
+    `recalled` messages are recalls of earlier rounds, which the client does not know. In the last of several rounds,
+    `recall_off` is set.
     """
 
     wire: Wire
@@ -61,6 +62,7 @@ class ProxyRequest(msgspec.Struct, frozen=True, kw_only=True):
     upstream: Upstream
     at: float
     hides_usage: bool = False
+    recalled: int = 0
     recall_off: bool = False
 
     @property
@@ -137,7 +139,7 @@ class ProxyRequest(msgspec.Struct, frozen=True, kw_only=True):
 class ProxyResult(msgspec.Struct, frozen=True, kw_only=True):
     """The result of an exchange: the answer as far as it was received, why it ended, and how long it took.
 
-    `recalls` are the calls of the recall tool in it that the proxy answered.
+    `recalls` are the calls of the recall tool in it that the proxy answered. If it `continues`, another round follows.
     """
 
     context: Context
@@ -145,3 +147,4 @@ class ProxyResult(msgspec.Struct, frozen=True, kw_only=True):
     finish: FinishReason
     seconds: float
     recalls: tuple[Notice, ...] = ()
+    continues: bool = False
