@@ -48,7 +48,7 @@ from brimful.wires.replies import (
 )
 from brimful.wires.rounds import JoinedAnswer, add_usage
 from brimful.wires.rules import CallPairing, Object, Report, check_tools, describe_value
-from brimful.wires.storage import Storage, ToolStep
+from brimful.wires.storage import BlockRules, ToolStep
 from brimful.wires.tools import arguments_object, json_text, map_flat_functions, object_schema
 from brimful.wires.wire import (
     CountRequest,
@@ -801,12 +801,12 @@ def _restore(turn: JsonObject, steps: Sequence[ToolStep]) -> JsonObject:
     """Replace blocks within a turn, which may contain several messages."""
     blocks = turn["content"]
     for step in steps if isinstance(blocks, list) else ():
-        stored = _split_stored(step.message)[0]["content"]
+        stored = _split_stored(step.messages[0])[0]["content"]
         ends = ((i, i + len(stored)) for i in range(len(blocks)))
         position = next(((start, end) for start, end in ends if _is_same(blocks[start:end], stored)), None)
         if position is not None:
             start, end = position
-            blocks = [*blocks[:start], *_with_our_mark(step.message["content"], blocks[start:end]), *blocks[end:]]
+            blocks = [*blocks[:start], *_with_our_mark(step.messages[0]["content"], blocks[start:end]), *blocks[end:]]
     return turn | {"content": blocks}
 
 
@@ -970,14 +970,14 @@ WIRE: Final = Wire(
     write_tool=_write_tool,
     map_functions=lambda fields, change: map_flat_functions(fields, change, (None, "custom")),
     no_calls={"tool_choice": {"type": "none"}},
-    storage=Storage(
+    storage=BlockRules(
         roles=("user", "assistant", "system"),
         is_image=_is_stored_image,
         is_result=_is_client_result,
         split=_split_stored,
         get_calls=_get_calls,
         restore=_restore,
-    ),
+    ).make_storage(),
     write_reply=_write_reply,
     find_broken=_find_broken,
 )

@@ -43,7 +43,7 @@ from brimful.wires.replies import (
 )
 from brimful.wires.rounds import BETWEEN, JoinedAnswer, add_usage
 from brimful.wires.rules import CallPairing, Object, Report, check_tools, describe_value
-from brimful.wires.storage import Storage, ToolStep
+from brimful.wires.storage import BlockRules, ToolStep
 from brimful.wires.tools import arguments_text, check_functions, function_tool, json_text, read_function, read_functions
 from brimful.wires.wire import (
     CountRequest,
@@ -812,7 +812,7 @@ def _get_calls(message: JsonObject) -> tuple[str, ...]:
 
 def _restore(message: JsonObject, steps: Sequence[ToolStep]) -> JsonObject:
     calls = _get_calls(message)
-    return next((step.message for step in steps if calls and step.calls == calls), message)
+    return next((step.messages[0] for step in steps if calls and step.calls == calls), message)
 
 
 # -- for tests: written replies, and the rules of conversations --------------------------------------------------------
@@ -897,14 +897,14 @@ WIRE: Final = Wire(
     usage_option=UsageOption("stream_options", "include_usage", _is_usage_only),
     write_error=write_error,
     no_calls={"tool_choice": "none"},
-    storage=Storage(
+    storage=BlockRules(
         roles=("system", "developer", "user", "assistant", "tool", "function"),
         is_image=_is_stored_image,
         split=_split_stored,
         get_calls=_get_calls,
         needs_original=lambda message: not all(map(_CALL_FIELDS.issuperset, as_objects(message.get("tool_calls")))),
         restore=_restore,
-    ),
+    ).make_storage(),
     write_reply=_write_reply,
     find_broken=_find_broken,
 )

@@ -6,13 +6,12 @@ from typing import Any, Final
 
 import msgspec
 
-from brimful.core.content import Text
+from brimful.core.content import Text, ToolCall
 from brimful.core.prompt import Message as PromptMessage
 from brimful.core.prompt import Tool
 from brimful.records import Message
 from brimful.server.access import find_user
 from brimful.server.errors import ApiError
-from brimful.server.proxy.reasoning import tool_steps, without_reasoning
 from brimful.server.proxy.request import ProxyRequest
 from brimful.server.proxy.storable import check_storable
 from brimful.wires.incoming import read_incoming
@@ -55,17 +54,19 @@ def get_storage(request: ProxyRequest) -> Storage:
 
 def parse_conversation(request: ProxyRequest) -> Conversation:
     """Parse a request as part of a conversation."""
-    name, storage = request.wire.name, get_storage(request)
-    read_incoming(request.body, name)
-    messages = request.body["messages"]
-    check_storable(messages, storage)
-    incoming = read_incoming(request.body | {"messages": without_reasoning(messages, storage)}, name)
+    wire, storage = request.wire, get_storage(request)
+    read_incoming(request.body, wire.name)
+    check_storable(request, storage)
+    messages, field = request.messages, wire.message_field
+    incoming = read_incoming(request.body | {field: storage.strip(messages)}, wire.name)
     room = conversation_room(request)
     numbered = [(i, message) for i, turn in enumerate(incoming.turns) for message in turn.messages]
     prompts = [*incoming.system, *(message for _, message in numbered if message.role == "system")]
     turns = [(i, message) for i, message in numbered if message.role != "system" and _has_content(message)]
     if not turns:
-        raise ApiError("invalid", "messages: only system messages, nothing to answer", param="messages")
+        raise ApiError("invalid", f"{field}: only system messages, nothing to answer", param=field)
+    if storage.joins_calls:
+        turns = _join_calls(turns)
     read = [_to_message(message, room, request.at) for _, message in turns]
     own = sum(i < len(messages) - request.recalled for i, _ in turns)
     return Conversation(
@@ -76,7 +77,7 @@ def parse_conversation(request: ProxyRequest) -> Conversation:
         positions=tuple([i for i, _ in turns[:own]]),
         recalled=tuple(assign_ids(read[own:], room, None)),
         tools=incoming.tools,
-        steps=tool_steps(messages, storage),
+        steps=storage.find_steps(messages),
         completion=incoming.completion,
     )
 
@@ -158,6 +159,19 @@ def assign_ids(messages: Sequence[Message], room: str, after: Message | None, le
         digest.update(msgspec.json.encode([message.role, message.content]))
         named.append(msgspec.structs.replace(message, id=f"msg-{digest.hexdigest()[:32]}"))
     return named
+
+
+def _join_calls(turns: Sequence[tuple[int, PromptMessage]]) -> list[tuple[int, PromptMessage]]:
+    """Return messages in which the calls of an answer are part of it."""
+    joined: list[tuple[int, PromptMessage]] = []
+    for index, message in turns:
+        is_call = message.role == "assistant" and all(isinstance(part, ToolCall) for part in message.parts)
+        if is_call and joined and joined[-1][1].role == "assistant":
+            first, before = joined[-1]
+            joined[-1] = first, msgspec.structs.replace(before, parts=(*before.parts, *message.parts))
+        else:
+            joined.append((index, message))
+    return joined
 
 
 def _to_message(message: PromptMessage, room: str, at: float) -> Message:

@@ -95,7 +95,7 @@ class RememberMode:
         model = await run_in_thread(window_for_request, model, request, self._policy)
         async with self._locks.of(tenant, conversation.room):
             await _check_owner(engine, request, conversation.room)
-            current = await self._store_messages(engine, conversation)
+            current = await self._store_messages(engine, request, conversation)
             notices = (notice for notice in model.notices if notice.kind == "unknown-window")
             return await self._build_request(engine, request, conversation, model, current, notices=tuple(notices))
 
@@ -143,7 +143,9 @@ class RememberMode:
 
     # -- one request -------------------------------------------------------------------------------------------------
 
-    async def _store_messages(self, engine: Engine, conversation: Conversation) -> Message | None:
+    async def _store_messages(
+        self, engine: Engine, request: ProxyRequest, conversation: Conversation
+    ) -> Message | None:
         """Store the messages that are new in the room, and return the message to answer.
 
         None if the request ends with tool results.
@@ -154,7 +156,7 @@ class RememberMode:
         if not overlap.new and len(messages) > 1 and not tail.whole:
             tail = await load_tail(engine.store, room, len(messages) + _EXTENDED_TAIL)
             overlap = await self._find_overlap(engine, messages, tail)
-        check_tool_results(messages, conversation.positions, tail.messages)
+        check_tool_results(request, messages, conversation.positions, tail.messages)
         left = max([tail.left, *(message.seq for message in overlap.left)])
         new = await run_in_thread(assign_ids, messages[overlap.new :], room, overlap.after, left)
         if overlap.left:
@@ -185,7 +187,7 @@ class RememberMode:
         previous: HistoryStart | None = None,
         notices: tuple[Notice, ...],
     ) -> PreparedRequest[bytes]:
-        model, notices = await run_in_thread(_reserve_reasoning, request, conversation, model, notices)
+        model, notices = await run_in_thread(_reserve_reasoning, conversation, model, notices)
         context = await engine.assemble(
             room=conversation.room,
             message=current,
@@ -200,16 +202,20 @@ class RememberMode:
             overrides=recall_overrides(request, self._policy.recall, self._recall),
             steps=conversation.recalled,
             previous=previous,
-            wire=request.wire.provider,
+            wire=request.wire.name,
             route=request.upstream.route,
             notices=notices,
-            fields=request.body,
+            fields={"model": request.model} | request.body,
             now=request.at,
         )
-        payload = await run_in_thread(
-            lambda: msgspec.json.encode(restore_steps(context.request, conversation.steps, get_storage(request)))
-        )
+        payload = await run_in_thread(_write_payload, request, conversation, context)
         return PreparedRequest(payload, context)
+
+
+def _write_payload(request: ProxyRequest, conversation: Conversation, context: Context) -> bytes:
+    """Return the request as it is sent: it names the model only if the client's did."""
+    written = restore_steps(context.request, request, conversation.steps, get_storage(request))
+    return msgspec.json.encode({key: value for key, value in written.items() if key != "model" or key in request.body})
 
 
 async def _check_owner(engine: Engine, request: ProxyRequest, room: str) -> None:
@@ -228,10 +234,10 @@ async def _current_message(engine: Engine, context: Context) -> Message | None:
 
 
 def _reserve_reasoning(
-    request: ProxyRequest, conversation: Conversation, model: ResolvedModel, notices: tuple[Notice, ...]
+    conversation: Conversation, model: ResolvedModel, notices: tuple[Notice, ...]
 ) -> tuple[ResolvedModel, tuple[Notice, ...]]:
     """Reserve space for reasoning, which is sent but is not part of the context."""
-    tokens = reasoning_tokens(conversation.steps, get_storage(request), counter_for(model.model))
+    tokens = reasoning_tokens(conversation.steps, counter_for(model.model))
     if not tokens:
         return model, notices
     text = f"{tokens:,} tokens are reserved for the model's reasoning between tool calls"
