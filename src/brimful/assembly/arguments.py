@@ -109,11 +109,13 @@ def make_frame(fields: Mapping[str, Any], name: str) -> Frame:
     """Return a frame with a caller's fields for messages of our own."""
     if not isinstance(fields, Mapping):
         raise InvalidValue("fields", f"must be the fields of a request, not {preview(fields)}")
-    if not find_written_wire(name).takes_fields:
+    wire = find_written_wire(name)
+    if not wire.takes_fields and "model" not in fields:
         names = ", ".join(wire.name for wire in all_wires() if wire.takes_fields)
         raise InvalidValue("fields", f"are supported for the wire formats {names}, not {name}")
     try:
-        plain = clean_data({key: value for key, value in fields.items() if key not in ("system", "messages")})
+        own = wire.own_fields(dict(fields))
+        plain = clean_data({key: value for key, value in fields.items() if key not in own})
     except RecursionError:
         raise InvalidValue("fields", TOO_DEEP) from None
     except TypeError as error:

@@ -635,6 +635,7 @@ class _Draft(Draft):
         reason = as_string(candidate.get("finishReason"))
         if reason:
             self.finish = _FINISH_REASONS.get(reason, "other")
+            self.is_over = True
         return ReplyChunk(text=text, thought=thought)
 
     def _call(self, call: JsonObject) -> None:

@@ -44,7 +44,7 @@ _SYSTEM_ROLES: Final = ("system", "developer")  # roles that are not of the conv
 _USER_ROLES: Final = (*_SYSTEM_ROLES, "user")
 _MODEL_PREFIX: Final = "models/"  # of Gemini's models in a request
 _ROLE_AND_TEXT: Final = ("role", "content")
-_OUR_FIELDS: Final = ("system", "messages")
+_ANY_PROMPT: Final = Prompt(model="(any)", messages=(), max_output=1)  # whose other fields are valid
 _TOOLS: Final = "tools"
 
 
@@ -484,17 +484,19 @@ class ClientFieldsRenderer(msgspec.Struct, frozen=True):
         written = self.wire.render(_limit_breakpoints(prompt, left), window=window)
         fields = _with_tools(self.frame.fields, self.tools, prompt.tools, self.wire)
         fields = _with_output(fields, self.max_output, prompt.max_output, self.wire)
-        theirs = {key: value for key, value in fields.items() if key not in _OUR_FIELDS}
-        if "model" not in theirs:
+        own = self.wire.own_fields(fields)
+        theirs = {key: value for key, value in fields.items() if key not in own}
+        if not self.frame.is_request:
             limited = has_limit(theirs)
             ours = {key: value for key, value in written.items() if not (limited and key in LIMIT_FIELDS)}
             return ours | theirs
-        return theirs | {key: written[key] for key in _OUR_FIELDS if key in written}
+        return theirs | {key: value for key, value in written.items() if key in own}
 
     def parse(self, request: Request) -> Prompt:
         """Read the request back: messages by the rules of the wire format, tools in any form."""
-        ours = {key: value for key, value in request.items() if key in _OUR_FIELDS}
-        prompt = self.wire.parse({"model": "(any)", "max_tokens": 1} | ours)
+        own = self.wire.own_fields(request)
+        ours = {key: value for key, value in request.items() if key in own}
+        prompt = self.wire.parse(self.wire.render(_ANY_PROMPT, window=1) | ours)
         model = request.get("model")
         return msgspec.structs.replace(
             prompt,

@@ -331,6 +331,7 @@ class _Draft(Draft):
         for call in as_objects(message.get("tool_calls")):
             self._call(call)
         if data.get("done"):
+            self.is_over = True
             self.finish = _FINISH_REASONS.get(as_string(data.get("done_reason")) or "stop", "other")
             self.usage = _read_usage(data)
         return ReplyChunk(

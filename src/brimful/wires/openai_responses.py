@@ -350,7 +350,7 @@ class _Draft(Draft):
         if not self.has_started:
             for item in as_objects(response.get("output")):
                 self._add_item(item)
-        self.has_started = True
+        self.has_started = self.is_over = True
         reason = as_string(as_object(response.get("incomplete_details")).get("reason"))
         ending: FinishReason = "stop" if status == "completed" else _INCOMPLETE_REASONS.get(reason, "other")
         self.finish = self.finish or ending

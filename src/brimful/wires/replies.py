@@ -32,11 +32,12 @@ class Draft(ABC):
     """A reply in progress. Each dialect implements `add` for what its server sends, whole or in pieces.
 
     `has_started` is True once a part of the answer has arrived, `finish` is why it ended. `seed` distinguishes answers
-    without an id.
+    without an id. `is_over` is True once the server has sent everything, if its format says so in what is added.
     """
 
     def __init__(self) -> None:
         self.has_started = False
+        self.is_over = False
         self.finish: FinishReason | None = None
         self.usage: Usage | None = None
         self.model = ""
@@ -154,7 +155,7 @@ class Reader:
     @property
     def is_done(self) -> bool:
         """Whether the server marked the end."""
-        return self._done
+        return self._done or self._draft.is_over
 
     def feed(self, chunk: bytes) -> list[ReplyChunk]:
         """Add bytes, and return the new chunks."""

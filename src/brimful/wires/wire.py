@@ -204,7 +204,7 @@ class Wire(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     `pairs_by_name` says that tool results may name the function only. `find_state` returns the field that adds what
     only the provider has, and `find_uncounted` a notice about content that cannot be counted. `read_window` and
     `write_window` are for formats in which a request asks for its window. `takes_fields` says that a caller can pass
-    fields of its own beside the messages that we write, and `has_openai_messages` that messages have OpenAI's form.
+    some fields of its own beside the request that we write, and `has_openai_messages` that messages have OpenAI's form.
 
     **Requests that are written again**, with some of their messages: `write_text` makes a message of a role and a text,
     `get_role` reads a role, `text_type` is the type of a text block, `repair` changes a message in which a text stands
@@ -336,6 +336,16 @@ class Wire(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     def can_add_tools(self) -> bool:
         """Whether a tool may be added: nobody would answer its calls."""
         return False
+
+    def own_fields(self, request: Request) -> frozenset[str]:
+        """Return the fields of a request that have messages and the system prompt.
+
+        >>> from brimful.wires import find_wire
+        >>> sorted(find_wire("gemini").own_fields({"system_instruction": {"parts": [{"text": "Hi"}]}}))
+        ['contents', 'systemInstruction', 'system_instruction']
+        """
+        system = {self.system_field({}), self.system_field(request)} - {"", *self.tool_fields}
+        return frozenset((self.message_field, *system))
 
     def render(self, prompt: Prompt, *, window: int) -> Request:
         """Write the request. The same prompt gives the same bytes, and a valid prompt gives a valid request.

@@ -10,9 +10,12 @@ from typing import Any
 import msgspec
 
 from brimful.core.content import MAX_NORMALIZED_LENGTH, Media, Part, Text, ToolCall, ToolResult
+from brimful.core.prompt import Message as PromptMessage
 from brimful.core.validation import decode_json
 from brimful.records import Content, Message
 from brimful.stores import Store
+from brimful.wires.call_names import pair_by_name
+from brimful.wires.normalize import join_texts
 
 _MIN_MATCHES = 2  # a single match may be a coincidence
 
@@ -51,7 +54,9 @@ class Overlap(msgspec.Struct, frozen=True, kw_only=True):
     left: tuple[Message, ...] = ()
 
 
-def find_overlap(sent: Sequence[Message], tail: Sequence[Message], *, broken_off: bool = False) -> Overlap:
+def find_overlap(
+    sent: Sequence[Message], tail: Sequence[Message], *, broken_off: bool = False, by_name: bool = False
+) -> Overlap:
     """Compare a client's messages with the end of a room, both oldest first.
 
     A single message is new, even if it repeats an earlier one. It is a retry only if it was not answered, the answer
@@ -67,7 +72,8 @@ def find_overlap(sent: Sequence[Message], tail: Sequence[Message], *, broken_off
     >>> find_overlap([message("user", "Now?")], room).new, find_overlap([message("user", "Now?")], room[:3]).new
     (0, 1)
     """
-    theirs, ours = [_message_key(message) for message in sent], [_message_key(message) for message in tail]
+    theirs = [_message_key(message, by_name=by_name) for message in sent]
+    ours = [_message_key(message, by_name=by_name) for message in tail]
     end = tail[-1] if tail else None
     if len(sent) == 1:
         same = _repeated_question(theirs[0], ours, tail, broken_off=broken_off)
@@ -127,26 +133,47 @@ def _abandoned(sent: Sequence[Message], rest: Sequence[Message], *, replaced: bo
     return tuple(rest[first:])
 
 
-def _message_key(message: Message) -> _MessageKey:
+def name_results(new: Sequence[Message], tail: Sequence[Message]) -> list[Message]:
+    """Return messages whose tool results have the ids of the stored calls that they answer, by the names of the tools.
+
+    >>> call = Message(id="a", room="r", role="assistant", content=(ToolCall(id="call_1", name="look_up"),))
+    >>> result = Message(id="b", room="r", role="tool", content=(ToolResult(id="?", name="look_up", content="tea"),))
+    >>> name_results([result], [call])[0].content[0].id
+    'call_1'
+    """
+    paired = pair_by_name([(_as_prompt(message),) for message in (*tail, *new)])[len(tail) :]
+    return [
+        message if isinstance(message.content, str) else msgspec.structs.replace(message, content=each.parts)
+        for message, (each,) in zip(new, paired, strict=True)
+    ]
+
+
+def _as_prompt(message: Message) -> PromptMessage:
+    return PromptMessage(role=message.role, parts=() if isinstance(message.content, str) else message.content)
+
+
+def _message_key(message: Message, *, by_name: bool) -> _MessageKey:
     """Return a message's content with normalized spacing."""
-    return (message.role, *_part_keys(message.content))
+    return (message.role, *_part_keys(message.content, by_name=by_name))
 
 
-def _part_keys(content: Content) -> list[tuple[Any, ...]]:
+def _part_keys(content: Content, *, by_name: bool) -> list[tuple[Any, ...]]:
+    """Return the keys of parts. Neighboring texts are one: some clients send an answer in several."""
     parts: Sequence[Part] = (Text(text=content),) if isinstance(content, str) else content
-    return [key for part in parts if (key := _part_key(part)) != ("text", "")]
+    keys = [_part_key(part, by_name=by_name) for part in join_texts(parts)]
+    return [key for key in keys if key != ("text", "")]
 
 
-def _part_key(part: Part) -> tuple[Any, ...]:
+def _part_key(part: Part, *, by_name: bool) -> tuple[Any, ...]:
     match part:
         case Text():
             return ("text", _collapse_spaces(part.text))
         case Media():
             return ("media", part.data or part.url)
         case ToolCall():
-            return ("call", part.id, part.name, _canonical_json(part.arguments))
+            return ("call", "" if by_name else part.id, part.name, _canonical_json(part.arguments))
         case ToolResult():
-            return ("result", part.id, _collapse_spaces(part.content))
+            return ("result", "" if by_name else part.id, _collapse_spaces(part.content))
 
 
 def _collapse_spaces(text: str) -> str:

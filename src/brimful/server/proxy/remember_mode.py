@@ -28,7 +28,7 @@ from brimful.server.proxy.conversation import (
     parse_conversation,
 )
 from brimful.server.proxy.models import ModelResolver, ResolvedModel, window_for_request
-from brimful.server.proxy.overlap import Overlap, RoomTail, find_overlap, load_tail
+from brimful.server.proxy.overlap import Overlap, RoomTail, find_overlap, load_tail, name_results
 from brimful.server.proxy.reasoning import reasoning_tokens, restore_steps
 from brimful.server.proxy.recall_rounds import recall_overrides
 from brimful.server.proxy.request import ProxyRequest, ProxyResult, RecordState
@@ -152,13 +152,17 @@ class RememberMode:
         """
         room, messages = conversation.room, conversation.messages
         tail = await load_tail(engine.store, room, len(messages) + _TAIL_MESSAGES)
-        overlap = await self._find_overlap(engine, messages, tail)
+        by_name = request.wire.pairs_by_name
+        overlap = await self._find_overlap(engine, messages, tail, by_name=by_name)
         if not overlap.new and len(messages) > 1 and not tail.whole:
             tail = await load_tail(engine.store, room, len(messages) + _EXTENDED_TAIL)
-            overlap = await self._find_overlap(engine, messages, tail)
-        check_tool_results(request, messages, conversation.positions, tail.messages)
+            overlap = await self._find_overlap(engine, messages, tail, by_name=by_name)
+        new: Sequence[Message] = messages[overlap.new :]
+        if by_name:
+            new = await run_in_thread(name_results, new, tail.messages)
+        check_tool_results(request, new, conversation.positions[overlap.new :], (*messages, *tail.messages))
         left = max([tail.left, *(message.seq for message in overlap.left)])
-        new = await run_in_thread(assign_ids, messages[overlap.new :], room, overlap.after, left)
+        new = await run_in_thread(assign_ids, new, room, overlap.after, left)
         if overlap.left:
             await engine.supersede([message.id for message in overlap.left])
         if overlap.after is None and await engine.store.get(Room, room) is None:
@@ -169,12 +173,16 @@ class RememberMode:
             last = overlap.after
         return last if last is not None and last.role == "user" else None
 
-    async def _find_overlap(self, engine: Engine, messages: Sequence[Message], tail: RoomTail) -> Overlap:
+    async def _find_overlap(
+        self, engine: Engine, messages: Sequence[Message], tail: RoomTail, *, by_name: bool
+    ) -> Overlap:
         """Compare the request with the end of its room, which may be an interrupted answer."""
         answers = await engine.store.responses(room=messages[0].room, limit=1)
         last_id = tail.messages[-1].id if tail.messages else None
         broken_off = any(each.finish == "broken-off" and each.message == last_id for each in answers)
-        return await run_in_thread(partial(find_overlap, broken_off=broken_off), messages, tail.messages)
+        return await run_in_thread(
+            partial(find_overlap, broken_off=broken_off, by_name=by_name), messages, tail.messages
+        )
 
     async def _build_request(
         self,

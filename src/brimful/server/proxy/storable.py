@@ -17,15 +17,13 @@ def check_storable(request: ProxyRequest, storage: Storage) -> None:
 
 
 def check_tool_results(
-    request: ProxyRequest, messages: Sequence[Message], positions: Sequence[int], tail: Sequence[Message]
+    request: ProxyRequest, new: Sequence[Message], positions: Sequence[int], known: Sequence[Message]
 ) -> None:
-    """Reject tool results without a call in the request or at the end of its room."""
-    call_ids = {part.id for message in tail for part in _parts(message) if isinstance(part, ToolCall)}
-    for message, index in zip(messages, positions, strict=True):
+    """Reject new tool results without a call among them or in messages that are known."""
+    call_ids = {part.id for message in (*known, *new) for part in _parts(message) if isinstance(part, ToolCall)}
+    for message, index in zip(new, positions, strict=True):
         for part in _parts(message):
-            if isinstance(part, ToolCall):
-                call_ids.add(part.id)
-            elif isinstance(part, ToolResult) and part.id not in call_ids:
+            if isinstance(part, ToolResult) and part.id not in call_ids:
                 path = f"{request.wire.message_field}[{index}]"
                 raise _invalid(path, f"is the result of a call {preview(part.id)} that is not in this conversation")
 
