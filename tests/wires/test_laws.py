@@ -17,7 +17,7 @@ from brimful.wires.tools import arguments_object
 from strategies import examples
 from toy_wire import toy
 
-WIRES = ("openai", "anthropic", "gemini", "ollama", "text", "toy")
+WIRES = ("openai", "anthropic", "responses", "gemini", "ollama", "text", "toy")
 __all__ = ["toy"]
 pytestmark = pytest.mark.usefixtures("toy")
 WINDOW = 8192
@@ -247,7 +247,7 @@ def test_what_was_read_is_written_the_same_again(prompt):
         renderer = find_wire(wire)
         request = render(wire, prompt)
         again = render(wire, renderer.parse(request))
-        if wire in ("openai", "gemini", "ollama", "toy"):
+        if wire in ("openai", "responses", "gemini", "ollama", "toy"):
             assert request_bytes(again) == request_bytes(request)
         else:  # Anthropic's blocks of one turn are joined; a transcript is one text
             assert renderer.check(again) == []

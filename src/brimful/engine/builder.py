@@ -157,6 +157,8 @@ class Builder:
         )
         self._tokenizers.add(plan.vocabulary)
         conversation = make_conversation(room.id, persona.id if persona else None, plan.policy, plan.budget)
+        if request.reserve is not None:  # it may differ from one request to the next of the same conversation
+            plan = plan.with_window(max(1, plan.budget.window - request.reserve))
         previous = resolve_previous(request.previous) or await self._prefixes.last(conversation)
         plan = msgspec.structs.replace(
             plan,

@@ -570,7 +570,7 @@ class Engine:
         - `wire`, `route`: format of the request, and the server it goes to, for calibrated counts.
         - `fields`: further fields of the request, such as `temperature`. `notices`: added to the record.
         - `steps`: messages that follow and are not stored, such as calls of a tool of your own and their results.
-          `previous`: the context that they continue.
+          `previous`: the context that they continue. `reserve`: tokens of the window for what you add to the request.
         - `now`: the current time. `save=False` is a dry run: nothing is stored.
         """
         check_options(options, AssembleOptions)

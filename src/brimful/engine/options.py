@@ -242,6 +242,7 @@ class AssembleOptions(BuildOptions, total=False):
     notices: Sequence[Notice]
     steps: Sequence[Message]
     previous: Context | HistoryStart | None
+    reserve: int | None
     save: bool
 
 
@@ -300,6 +301,7 @@ class BuildRequest(msgspec.Struct, frozen=True, kw_only=True):
     fields: Mapping[str, Any] | None = None
     steps: Sequence[Message] = ()
     previous: Context | HistoryStart | None = None
+    reserve: int | None = None
     save: bool = True
     packages: tuple[ContentPackage, ...] = ()
     search_room: str = ""
@@ -308,9 +310,8 @@ class BuildRequest(msgspec.Struct, frozen=True, kw_only=True):
         """Check the values; what only the store or the registry knows is checked later."""
         for field in ("room", "persona", "sender", "user", "focus", "system", "route"):
             require_string(field, getattr(self, field))
-        require_positive("window", self.window)
-        require_positive("completion", self.completion)
-        require_positive("max_output", self.max_output)
+        for field in ("window", "completion", "max_output", "reserve"):
+            require_positive(field, getattr(self, field))
         require_positive("max_prompt_tokens", self.max_prompt_tokens)
         resolve_notices(self.notices)
         resolve_previous(self.previous)

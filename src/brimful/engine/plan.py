@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from itertools import takewhile
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 
@@ -91,6 +91,13 @@ class BuildPlan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     retrieval: Retrieval = Retrieval()
     previous: HistoryStart | None = None
     now: float = 0.0
+
+    def with_window(self, window: int) -> Self:
+        """Return the plan for another window."""
+        budget = allocate(
+            self.policy, self.model, window=window, completion=self.completion, max_output=self.max_output
+        )
+        return msgspec.structs.replace(self, window=window, budget=budget)
 
     @property
     def history_start(self) -> str:

@@ -16,7 +16,7 @@ import msgspec
 
 from brimful.core.content import OPAQUE_TYPE, Media, Modality, Part, Role, Text, ToolCall, ToolResult
 from brimful.core.prompt import Message, Prompt, Request, Tool
-from brimful.core.validation import clean_text, is_whole_number
+from brimful.core.validation import clean_text, is_whole_number, preview
 from brimful.records import Usage
 from brimful.records.reply import FinishReason, Reply, ReplyChunk
 from brimful.wires.call_names import NAME_ID, number_calls
@@ -43,6 +43,7 @@ from brimful.wires.replies import (
 )
 from brimful.wires.rounds import BETWEEN, PieceAnswer, add_usage
 from brimful.wires.rules import CallPairing, Object, Report, check_tools, describe_value
+from brimful.wires.storage import NOT_STORED, Problem, Storage, ToolStep, has_content
 from brimful.wires.tools import ChangeFunction, arguments_object, json_text, map_field, object_schema
 from brimful.wires.wire import CountRequest, ErrorFacts, ErrorKind, ReasoningRule, Wire, WirePaths, has_role_and_content
 
@@ -403,6 +404,7 @@ _SNAKE: Final = {
     "systemInstruction": "system_instruction",
     "thoughtSignature": "thought_signature",
 }
+_STORED_KINDS: Final = ("inlineData", "fileData", "functionCall", "functionResponse")
 _RESPONSE_TEXTS: Final = ("output", "result", "content", "error")  # keys of a response that is just a text
 _CONFIG: Final = "config"  # the field of Google's SDK
 _SIGNATURE_FIELDS: Final = ("thoughtSignature", "thought_signature")
@@ -759,6 +761,111 @@ def _id_of(call: JsonObject) -> JsonObject:
     return {"id": call["id"]} if call.get("id") else {}
 
 
+# -- storing -----------------------------------------------------------------------------------------------------------
+
+
+def _find_problems(contents: Sequence[JsonObject]) -> Iterator[Problem]:
+    """Yield unknown roles, empty questions, and parts of the user that are neither text, images nor responses."""
+    for index, content in enumerate(contents):
+        if content.get("role") not in (None, "user", "model", "function"):
+            yield f"[{index}].role", f"must be user or model, not {preview(content.get('role'))}"
+        if content.get("role") == "model":
+            continue
+        parts = _list_parts(content)
+        for number, part in enumerate(parts):
+            if not _is_stored(part):
+                kind = next(iter(part), None) if isinstance(part, dict) else part
+                yield f"[{index}].parts[{number}]", NOT_STORED.format(preview(kind))
+        if not has_content(parts):
+            yield f"[{index}].parts", "is empty"
+
+
+def _is_stored(part: object) -> bool:
+    """Whether all of a part is stored: a text, a picture, a call or a response."""
+    if not isinstance(part, dict) or part.get("thought"):
+        return False
+    read = list(_client_part({key: value for key, value in part.items() if key not in _SIGNATURE_FIELDS}))
+    known = "text" in part or any(_get(part, key) is not None for key in _STORED_KINDS)
+    return known and bool(read) and all(not isinstance(each, Media) or each.modality == "image" for each in read)
+
+
+def _strip(contents: Sequence[JsonObject]) -> list[JsonObject]:
+    """Return contents without the model's thoughts, their signatures, and the work of Google's own tools."""
+    return [
+        _stored_content(content) if content.get("role") == "model" and "parts" in content else content
+        for content in contents
+    ]
+
+
+def _stored_content(content: JsonObject) -> JsonObject:
+    parts = [part for part in _list_parts(content) if isinstance(part, dict) and _is_stored(part)]
+    plain = [{key: value for key, value in part.items() if key not in _SIGNATURE_FIELDS} for part in parts]
+    return {**content, "parts": plain}
+
+
+def _find_steps(contents: Sequence[JsonObject]) -> tuple[ToolStep, ...]:
+    """Return the contents with calls since the user's last words that have signatures, thoughts or other parts."""
+    last_user = max((i for i, content in enumerate(contents) if _is_from_user(content)), default=-1)
+    steps = []
+    for content in contents[last_user + 1 :]:
+        unstored = [_unstored(part) for part in _list_parts(content)]
+        calls = _call_keys(content)
+        if content.get("role") == "model" and calls and any(unstored):
+            steps.append(ToolStep(messages=(content,), calls=calls, unstored=[part for part in unstored if part]))
+    return tuple(steps)
+
+
+def _unstored(part: object) -> object:
+    """Return what of a part is not stored."""
+    if not isinstance(part, dict) or not _is_stored(part):
+        return part
+    return {key: part[key] for key in _SIGNATURE_FIELDS if key in part}
+
+
+def _is_from_user(content: JsonObject) -> bool:
+    """Whether a content has more than responses of functions."""
+    parts = [part for part in _list_parts(content) if isinstance(part, dict)]
+    return content.get("role") != "model" and any(_get(part, "functionResponse") is None for part in parts)
+
+
+def _calls(content: JsonObject) -> list[JsonObject]:
+    return [call for part in _list_parts(content) if isinstance(call := _get(part, "functionCall"), dict)]
+
+
+def _call_keys(content: JsonObject) -> tuple[str, ...]:
+    """Return what identifies the calls in a content: they need no ids."""
+    keys = ([call.get("name"), call.get("args") or {}] for call in _calls(content))
+    return tuple(msgspec.json.encode(key, order="sorted").decode() for key in keys)
+
+
+def _restore(contents: Sequence[JsonObject], steps: Sequence[ToolStep]) -> list[JsonObject]:
+    """Replace contents with calls by the client's, the newest first, and give the responses the ids of its calls."""
+    restored, left = list(contents), list(steps)
+    for index in reversed(range(len(contents) - 1)):
+        keys = _call_keys(contents[index])
+        found = next((i for i in reversed(range(len(left))) if keys and left[i].calls == keys), None)
+        if found is not None and _texts(contents[index]) == _texts(_stored_content(left[found].messages[0])):
+            original = left[found].messages[0]
+            restored[index] = original
+            restored[index + 1] = _with_response_ids(restored[index + 1], _calls(original))
+            del left[found:]
+    return restored
+
+
+def _texts(content: JsonObject) -> list[str]:
+    return [word for part in _list_parts(content) for word in text_or_empty(_get(part, "text")).split()]
+
+
+def _with_response_ids(content: JsonObject, calls: Sequence[JsonObject]) -> JsonObject:
+    """Return responses with the ids of these calls. They stand in the order of the calls, before everything else."""
+    answered = [part["functionResponse"] for part in content["parts"] if "functionResponse" in part]
+    parts = [
+        {"functionResponse": {key: value for key, value in each.items() if key != "id"} | _id_of(call)}
+        for each, call in zip(answered, calls, strict=False)
+    ]
+    return {**content, "parts": [*parts, *content["parts"][len(parts) :]]}
+
+
 # -- errors ------------------------------------------------------------------------------------------------------------
 
 _ERROR_STATUSES: Final[dict[ErrorKind, str]] = {
@@ -941,6 +1048,7 @@ WIRE: Final = Wire(
     map_functions=_map_declarations,
     find_forced=_find_forced,
     no_calls={"toolConfig": {"functionCallingConfig": {"mode": "NONE"}}},
+    storage=Storage(find_problems=_find_problems, strip=_strip, find_steps=_find_steps, restore=_restore),
     write_reply=_write_reply,
     find_broken=_find_broken,
 )

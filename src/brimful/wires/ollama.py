@@ -6,7 +6,7 @@ Ollama silently truncates a prompt that does not fit. So every request names its
 Writing and reading share no code: what will be billed is counted from what was read.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -14,7 +14,7 @@ import msgspec
 from brimful.core.chat_rules import OPENING
 from brimful.core.content import Media, Part, Role, Text, ToolCall, ToolResult
 from brimful.core.prompt import Message, Prompt, Request
-from brimful.core.validation import clean_text, is_whole_number
+from brimful.core.validation import clean_text, is_whole_number, preview
 from brimful.records import Usage
 from brimful.records.reply import FinishReason, Reply, ReplyChunk
 from brimful.wires.call_names import NAME_ID, number_calls
@@ -33,6 +33,7 @@ from brimful.wires.replies import (
 )
 from brimful.wires.rounds import BETWEEN, PieceAnswer, add_usage
 from brimful.wires.rules import CallPairing, Object, Report, check_tools
+from brimful.wires.storage import Problem, Storage, ToolStep, has_content
 from brimful.wires.tools import (
     arguments_object,
     check_functions,
@@ -217,6 +218,7 @@ _CLIENT_ROLES: Final[dict[str, Role]] = {"system": "system", "assistant": "assis
 _OPTIONS: Final = "options"
 _MAX_OUTPUT: Final = "num_predict"
 _WINDOW: Final = "num_ctx"
+_THINKING: Final = "thinking"
 
 
 def _read_turn(message: Mapping[str, Any], *, current: bool) -> tuple[Message, ...]:
@@ -439,6 +441,53 @@ class OllamaAnswer(PieceAnswer):
         return msgspec.json.encode(piece) + b"\n"
 
 
+# -- storing -----------------------------------------------------------------------------------------------------------
+
+
+def _find_problems(messages: Sequence[JsonObject]) -> Iterator[Problem]:
+    for index, message in enumerate(messages):
+        role, content = message["role"], message.get("content")
+        if role not in _ROLES:
+            yield f"[{index}].role", f"must be one of {', '.join(_ROLES)}, not {preview(role)}"
+        if content is not None and not isinstance(content, str):
+            yield f"[{index}].content", f"must be a string, not {preview(content)}"
+        if role == "user" and not has_content(content) and not message.get("images"):
+            yield f"[{index}].content", "is empty"
+
+
+def _strip(messages: Sequence[JsonObject]) -> list[JsonObject]:
+    return [{key: value for key, value in message.items() if key != _THINKING} for message in messages]
+
+
+def _find_steps(messages: Sequence[JsonObject]) -> tuple[ToolStep, ...]:
+    """Return the messages with calls since the user's last one that have thoughts."""
+    last_user = max((i for i, message in enumerate(messages) if message["role"] == "user"), default=-1)
+    return tuple(
+        ToolStep(messages=(message,), calls=_call_keys(message), unstored=message[_THINKING])
+        for message in messages[last_user + 1 :]
+        if message.get(_THINKING) and message.get("tool_calls")
+    )
+
+
+def _call_keys(message: JsonObject) -> tuple[str, ...]:
+    """Return what identifies the calls in a message: older clients give them no ids."""
+    functions = (as_object(call.get("function")) for call in as_objects(message.get("tool_calls")))
+    keys = ([each.get("name"), each.get("arguments") or {}] for each in functions)
+    return tuple(msgspec.json.encode(key, order="sorted").decode() for key in keys)
+
+
+def _restore(messages: Sequence[JsonObject], steps: Sequence[ToolStep]) -> list[JsonObject]:
+    """Give messages of ours the thoughts of the client's, the newest first."""
+    restored, left = list(messages), list(steps)
+    for index in reversed(range(len(messages))):
+        keys = _call_keys(messages[index])
+        found = next((i for i in reversed(range(len(left))) if keys and left[i].calls == keys), None)
+        if found is not None:
+            restored[index] = {**messages[index], _THINKING: left[found].unstored}
+            del left[found:]
+    return restored
+
+
 # -- for tests: written replies ----------------------------------------------------------------------------------------
 
 
@@ -485,6 +534,7 @@ WIRE: Final = Wire(
     make_draft=_Draft,
     is_json_lines=True,
     join_rounds=OllamaAnswer,
+    storage=Storage(find_problems=_find_problems, strip=_strip, find_steps=_find_steps, restore=_restore),
     get_path=lambda request, stream: "/api/chat",  # noqa: ARG005 - called by position
     prepare=lambda request, stream, _: request | {"stream": stream},
     paths=WirePaths(root="/api", completions=("/api/chat",), is_whole=True, has_one_version=True, prefixes=("/api/",)),

@@ -10,15 +10,18 @@ from typing import Any, Final
 
 import msgspec
 
+from brimful.core.chat_rules import OPENING
 from brimful.core.content import OPAQUE_TYPE, Media, Part, Role, Text, ToolCall, ToolResult
-from brimful.core.prompt import Message, Request, Tool
-from brimful.core.validation import clean_text
+from brimful.core.prompt import Message, Prompt, Request, Tool
+from brimful.core.validation import clean_text, preview
 from brimful.records import Usage
 from brimful.records.reply import FinishReason, Reply, ReplyChunk
 from brimful.wires.event_stream import Event
-from brimful.wires.openai_chat import write_error
+from brimful.wires.normalize import data_url, is_tool_name, normalize_messages, split_system, with_name_in_text
+from brimful.wires.openai_chat import DETAILS, write_error
 from brimful.wires.parts import (
     AUDIO_TYPES,
+    name_results,
     read_document,
     read_image,
     read_string,
@@ -37,7 +40,9 @@ from brimful.wires.replies import (
     split_words,
 )
 from brimful.wires.rounds import JoinedAnswer, add_usage
-from brimful.wires.tools import json_text, map_flat_functions, object_schema
+from brimful.wires.rules import CallPairing, Object, Report, check_tools, describe_value
+from brimful.wires.storage import NOT_STORED, Problem, Storage, ToolStep, has_content
+from brimful.wires.tools import arguments_text, json_text, map_flat_functions, object_schema
 from brimful.wires.wire import (
     CountRequest,
     ReasoningRule,
@@ -64,6 +69,11 @@ _TEXTS: Final = ("input_text", "output_text", "text")  # types of a block with a
 _CALL_TEXTS: Final = {"function_call": "arguments", "custom_tool_call": "input"}  # where the arguments are
 _PLAIN_ITEMS: Final = ("function_call", "function_call_output", "custom_tool_call", "custom_tool_call_output")
 """Items that hold all of their content: the provider may have stored reasoning, and has what is referenced."""
+_OTHER_CALLS: Final = frozenset(
+    ("computer_call", "local_shell_call", "shell_call", "apply_patch_call", "mcp_approval_request")
+)
+"""Items that only the client can answer."""
+_WRITTEN_ITEMS: Final = ("message", "function_call", "function_call_output")
 _PLAIN_OUTPUTS: Final = ("function_call_output", "custom_tool_call_output")  # a text or a list of blocks
 
 
@@ -74,6 +84,257 @@ def find_state_field(request: Request) -> str | None:
     'previous_response_id'
     """
     return next((field for field in STATE_FIELDS if request.get(field) is not None), None)
+
+
+# -- writing -----------------------------------------------------------------------------------------------------------
+
+
+def write_request(prompt: Prompt) -> Request:
+    """Write the request. The system prompt is in `instructions`, and the calls of an answer follow its text.
+
+    >>> message = Message(role="user", name="Ada", parts=(Text(text="Hi"),))
+    >>> write_request(Prompt(model="gpt-4o", messages=(message,), max_output=99))
+    {'model': 'gpt-4o', 'max_output_tokens': 99, 'input': [{'role': 'user', 'content': 'Ada: Hi'}]}
+    """
+    messages = [with_name_in_text(message) for message in normalize_messages(prompt.messages, accepts_media)]
+    first, rest = split_system(messages)
+    request: Request = {"model": prompt.model}
+    if prompt.max_output is not None:
+        request["max_output_tokens"] = prompt.max_output
+    if prompt.tools:
+        request["tools"] = [_write_tool(tool) for tool in prompt.tools]
+    if first:
+        texts = (part.text for message in first for part in message.parts if isinstance(part, Text))
+        request["instructions"] = "\n\n".join(texts)
+    items = [item for message in rest for item in _write_items(message)]
+    request["input"] = items or [{"role": "user", "content": OPENING}]
+    return request
+
+
+def accepts_media(media: Media) -> bool:
+    """Whether the API accepts these media."""
+    return media.modality == "image" and (bool(media.data) or media.url.startswith(("https://", "http://")))
+
+
+def _write_items(message: Message) -> Iterator[Item]:
+    blocks = [part for part in message.parts if isinstance(part, Text | Media)]
+    if blocks and message.role != "tool":
+        plain = isinstance(blocks[0], Text) and len(blocks) == 1
+        content = blocks[0].text if isinstance(blocks[0], Text) and plain else [_write_block(part) for part in blocks]
+        yield {"role": message.role, "content": content}
+    for part in message.parts:
+        if isinstance(part, ToolCall):
+            arguments = arguments_text(part.arguments)
+            yield {"type": "function_call", "call_id": part.id, "name": part.name, "arguments": arguments}
+        elif isinstance(part, ToolResult):
+            yield {"type": "function_call_output", "call_id": part.id, "output": part.content}
+
+
+def _write_block(part: Text | Media) -> Item:
+    if isinstance(part, Text):
+        return {"type": "input_text", "text": part.text}
+    detail = part.detail if part.detail in DETAILS else "auto"
+    return {"type": "input_image", "image_url": data_url(part), "detail": detail}
+
+
+# -- reading what we wrote ---------------------------------------------------------------------------------------------
+
+
+def read_request(request: Request) -> Prompt:
+    """Read the request. The calls after an answer's text are part of its message.
+
+    >>> read_request({"model": "gpt-4o", "instructions": "Hi", "input": []}).messages[0].role
+    'system'
+    """
+    system = read_instructions(request["instructions"]) if request.get("instructions") else ()
+    names: dict[str, str] = {}
+    messages: list[Message] = list(system)
+    for item in request["input"]:
+        (message,) = read_item(item, current=False)
+        names |= {part.id: part.name for part in message.parts if isinstance(part, ToolCall)}
+        if _kind(item) == "function_call" and messages and messages[-1].role == "assistant":
+            messages[-1] = msgspec.structs.replace(messages[-1], parts=(*messages[-1].parts, *message.parts))
+        else:
+            messages.append(msgspec.structs.replace(message, parts=name_results(message.parts, names)))
+    return Prompt(
+        model=request["model"],
+        messages=tuple(messages),
+        tools=tuple(read_tools({"tools": request.get("tools")})),
+        max_output=request.get("max_output_tokens"),
+    )
+
+
+def find_violations(request: object) -> list[str]:
+    """Return every violation of the API's rules in a request of the kind that we write.
+
+    >>> find_violations({"model": "gpt-4o", "input": [{"type": "function_call_output", "call_id": "c", "output": ""}]})
+    ["input[0]: tool result for 'c' without its call"]
+    """
+    report = Report()
+    body = report.require_object("request", request)
+    if body is None:
+        return report.violations
+    report.require_nonblank("model", body.get("model"))
+    if body.get("max_output_tokens") is not None:
+        report.require_positive("max_output_tokens", body["max_output_tokens"])
+    if body.get("instructions") is not None:
+        report.require_nonblank("instructions", body["instructions"])
+    if body.get("tools") is not None:
+        check_tools(report, _check_functions(report, body["tools"]))
+    pairing = CallPairing(report)
+    for path, item in report.require_objects("input", body.get("input")):
+        _check_item(report, pairing, path, item)
+    pairing.close()
+    return report.violations
+
+
+def _check_functions(report: Report, tools: object) -> Iterator[tuple[str, Object]]:
+    for path, tool in report.require_objects("tools", tools):
+        report.require_one_of(f"{path}.type", tool.get("type"), ("function",))
+        if tool.get("parameters") is not None:
+            report.require_object(f"{path}.parameters", tool["parameters"])
+        yield path, tool
+
+
+def _check_item(report: Report, pairing: CallPairing, path: str, item: Object) -> None:
+    kind = report.require_one_of(f"{path}.type", item.get("type", "message"), _WRITTEN_ITEMS)
+    id = None if kind in (None, "message") else report.require_nonblank(f"{path}.call_id", item.get("call_id"))
+    match kind:
+        case "message":
+            pairing.close()
+            _check_message(report, path, item)
+        case "function_call":
+            if not is_tool_name(item.get("name")):
+                reason = f"must be 1 to 64 of a-z, A-Z, 0-9, _ and -, {describe_value(item.get('name'))}"
+                report.add(f"{path}.name", reason)
+            report.require_string(f"{path}.arguments", item.get("arguments"))
+            if id is not None:
+                pairing.call(path, id)
+        case "function_call_output":
+            report.require_string(f"{path}.output", item.get("output"))
+            if id is not None:
+                pairing.result(path, id)
+
+
+def _check_message(report: Report, path: str, item: Object) -> None:
+    role = report.require_one_of(f"{path}.role", item.get("role"), ("user", "assistant", "system", "developer"))
+    content = item.get("content")
+    if isinstance(content, str):
+        return
+    allowed = ("input_text", "input_image") if role == "user" else ("input_text", "output_text")
+    for block_path, block in report.require_objects(f"{path}.content", content):
+        kind = report.require_one_of(f"{block_path}.type", block.get("type"), allowed)
+        if kind == "input_image":
+            report.require_nonblank(f"{block_path}.image_url", block.get("image_url"))
+            if block.get("detail") is not None:
+                report.require_one_of(f"{block_path}.detail", block["detail"], DETAILS)
+        elif kind is not None:
+            report.require_string(f"{block_path}.text", block.get("text"))
+
+
+# -- storing -----------------------------------------------------------------------------------------------------------
+
+
+def _find_problems(items: Sequence[Item]) -> Iterator[Problem]:
+    """Yield items that only the client or the provider can answer, and parts that are neither texts nor images.
+
+    What the provider's own tools did is part of an answer, and is not stored.
+    """
+    for index, item in enumerate(items):
+        path, kind = f"[{index}]", _kind(item)
+        if _is_message(item):
+            yield from _find_message_problems(path, item)
+        elif kind in _PLAIN_OUTPUTS:
+            if not isinstance(item.get("call_id"), str):
+                yield f"{path}.call_id", "must name the tool call"
+            yield from _find_block_problems(f"{path}.output", item.get("output"))
+        elif (
+            kind in _SETTINGS
+            or kind in _OTHER_CALLS
+            or _is_answer(item)
+            or kind in ("compaction", "item_reference", "")
+        ):
+            yield path, NOT_STORED.format(preview(kind or "an item without a type"))
+
+
+def _find_message_problems(path: str, item: Item) -> Iterator[Problem]:
+    role, content = item["role"], item.get("content")
+    if role not in (*_ROLES, "user"):
+        yield f"{path}.role", f"must be one of user, assistant, system, developer, not {preview(role)}"
+    if role != "assistant":
+        yield from _find_block_problems(f"{path}.content", content)
+    if role == "user" and not has_content(content):
+        yield f"{path}.content", "is empty"
+
+
+def _find_block_problems(path: str, content: object) -> Iterator[Problem]:
+    if not isinstance(content, str | list):
+        yield path, f"must be a string or a list of parts, not {preview(content)}"
+        return
+    for index, block in enumerate(content if isinstance(content, list) else ()):
+        match block:
+            case {"type": kind, "text": str()} if kind in _TEXTS:
+                pass
+            case {"type": "input_image", "image_url": str(url)} if url:
+                pass
+            case _:
+                kind = block.get("type") if isinstance(block, dict) else block
+                yield f"{path}[{index}]", NOT_STORED.format(preview(kind))
+
+
+def _strip(items: Sequence[Item]) -> list[Item]:
+    """Return items with nothing in the place of those that are not stored."""
+    return [item if _is_stored(item) else {"role": "assistant", "content": []} for item in items]
+
+
+def _is_stored(item: Item) -> bool:
+    return _is_message(item) or _kind(item) in _PLAIN_ITEMS
+
+
+def _find_steps(items: Sequence[Item]) -> tuple[ToolStep, ...]:
+    """Return the answers with calls since the user's last message that have more than is stored, or custom calls."""
+    last_user = max((i for i, item in enumerate(items) if _is_message(item) and item["role"] == "user"), default=-1)
+    steps = []
+    for is_generated, group in groupby(items[last_user + 1 :], _is_generated):
+        run = tuple(group)
+        calls = tuple(str(item.get("call_id")) for item in run if _kind(item) in _CALL_TEXTS)
+        unstored = [item for item in run if not _is_stored(item)]
+        if is_generated and calls and (unstored or any(map(_needs_original, run))):
+            steps.append(ToolStep(messages=run, calls=calls, unstored=[list(_read_strings(item)) for item in unstored]))
+    return tuple(steps)
+
+
+def _needs_original(item: Item) -> bool:
+    """Whether an item must be sent as it was: a custom call, or one that the provider knows by its id."""
+    return _kind(item) == "custom_tool_call" or bool(item.get("id"))
+
+
+def _restore(items: Sequence[Item], steps: Sequence[ToolStep]) -> list[Item]:
+    """Replace calls, and the texts before them, by the client's items. An output has the type of its call."""
+    by_first = {step.calls[0]: step for step in steps}
+    custom = {item.get("call_id") for step in steps for item in step.messages if _kind(item) == "custom_tool_call"}
+    restored: list[Item] = []
+    left = 0  # calls of a step that was restored
+    for index, item in enumerate(items):
+        id = item.get("call_id")
+        step = by_first.get(str(id)) if _kind(item) == "function_call" else None
+        if step is not None and _find_call_ids(items[index:], len(step.calls)) == step.calls:
+            for _ in filter(_is_message, step.messages):
+                if restored and _is_message(restored[-1]) and restored[-1]["role"] == "assistant":
+                    restored.pop()
+            restored += step.messages
+            left = len(step.calls)
+        if left:
+            left -= 1
+        elif _kind(item) == "function_call_output" and id in custom:
+            restored.append({**item, "type": "custom_tool_call_output"})
+        else:
+            restored.append(item)
+    return restored
+
+
+def _find_call_ids(items: Sequence[Item], number: int) -> tuple[str, ...]:
+    return tuple(str(item.get("call_id")) for item in items[:number] if _kind(item) == "function_call")
 
 
 # -- ties --------------------------------------------------------------------------------------------------------------
@@ -399,10 +660,6 @@ def _from_chat(request: Request) -> Request:
 # -- rounds ------------------------------------------------------------------------------------------------------------
 
 _ANSWERED_CALLS: Final = ("function_call", "custom_tool_call")  # items that take a text as result
-_OTHER_CALLS: Final = frozenset(
-    ("computer_call", "local_shell_call", "shell_call", "apply_patch_call", "mcp_approval_request")
-)
-"""Items that only the client can answer."""
 
 
 class ResponsesAnswer(JoinedAnswer):
@@ -654,6 +911,10 @@ WIRE: Final = Wire(
     takes_text=True,
     needs_role=False,
     is_message=lambda item: isinstance(item.get("type"), str) or has_role_and_content(item),
+    write=lambda prompt, _: write_request(prompt),
+    read=read_request,
+    find_violations=find_violations,
+    accepts_media=accepts_media,
     read_turn=read_item,
     find_ties=find_ties,
     find_pinned=find_pinned,
@@ -686,5 +947,8 @@ WIRE: Final = Wire(
     map_functions=lambda fields, change: map_flat_functions(fields, change, ("function",)),
     no_calls={"tool_choice": "none"},
     write_reply=_write_reply,
+    storage=Storage(
+        find_problems=_find_problems, strip=_strip, find_steps=_find_steps, restore=_restore, joins_calls=True
+    ),
     find_broken=_find_broken,
 )

@@ -46,8 +46,8 @@ class GeminiClient:
             f"/v1beta/models/{self.model}:{method}", json=self.body() if body is None else body, **more
         )
 
-    def stream(self, body=None):
-        answer = self.send(body, "streamGenerateContent?alt=sse")
+    def stream(self, body=None, headers=None):
+        answer = self.send(body, "streamGenerateContent?alt=sse", headers=headers)
         return answer, [json.loads(line.removeprefix("data: ")) for line in answer.text.splitlines() if line]
 
     def text(self, *pieces):
@@ -94,8 +94,8 @@ class OllamaClient:
     def send(self, body=None, **more):
         return self.http.post("/api/chat", json=(self.body() if body is None else body) | {"stream": False}, **more)
 
-    def stream(self, body=None):
-        answer = self.http.post("/api/chat", json=self.body() if body is None else body)
+    def stream(self, body=None, headers=None):
+        answer = self.http.post("/api/chat", json=self.body() if body is None else body, headers=headers)
         return answer, [json.loads(line) for line in answer.text.splitlines() if line]
 
     def text(self, *pieces):
@@ -298,10 +298,77 @@ def test_a_stream_that_breaks_off_ends_with_an_error(start, upstream):
         assert "broke off" in str(error["error"])
 
 
-def test_remember_mode_refuses_these_formats(serve):
-    answer = serve("Hi.").client.send(headers={"x-brimful-mode": "remember", "x-brimful-conversation": "tea"})
-    assert answer.status_code == 400
-    assert "not supported in remember mode" in answer.text
+TALK = {"x-brimful-mode": "remember", "x-brimful-conversation": "tea"}
+
+
+@pytest.mark.parametrize("streams", [False, True])
+def test_conversations_are_remembered(serve, streams):
+    proxy = serve("It was code-0.", "You are welcome.")
+    body = proxy.client.body()
+    answer, pieces = proxy.client.stream(body, TALK) if streams else (proxy.client.send(body, headers=TALK), [])
+    assert proxy.client.text(*pieces or [answer.json()]) == "It was code-0."
+    (field,) = {"contents", "messages"} & body.keys()
+    thanks = proxy.client.body(0)[field][-1:]
+    proxy.client.send(body | {field: thanks}, headers=TALK)
+    first, second = proxy.model.requests
+    assert len(proxy.client.messages(first)) < 81
+    assert "It was code-0." in json.dumps(proxy.client.messages(second)[-2])
+    assert {key: value for key, value in second.items() if key not in (field, "stream")} == {
+        key: value for key, value in body.items() if key != field
+    } | ({"options": {"num_predict": 50, "num_ctx": 2000}} if "options" in body else {})
+    stored = proxy.http.get("/brimful/v1/rooms/tea/messages?limit=200").json()["messages"]
+    assert len(stored) == 84
+
+
+def test_parts_that_cannot_be_stored_are_refused_with_their_position(start):
+    http = start(mode="remember")
+    audio = {"inlineData": {"mimeType": "audio/wav", "data": "AAAA"}}
+    for contents, path in (
+        ([{"role": "user", "parts": [{"text": "Hi"}, audio]}], "contents[0].parts[1]"),
+        ([{"role": "user", "parts": [{"text": " "}]}], "contents[0].parts"),
+        ([{"role": "tool", "parts": [{"text": "Hi"}]}], "contents[0].role"),
+        ([{"role": "user", "parts": [{"functionResponse": {"name": "f", "response": {}}}]}], "contents[0]"),
+    ):
+        answer = GeminiClient(http).send({"contents": contents}, headers=TALK)
+        assert answer.status_code == 400
+        assert answer.json()["error"]["message"].startswith(f"{path}: ")
+    for messages, path in (
+        ([{"role": "user", "content": ["Hi"]}], "messages[0].content"),
+        ([{"role": "user", "content": ""}], "messages[0].content"),
+        ([{"role": "weird", "content": "Hi"}], "messages[0].role"),
+    ):
+        answer = OllamaClient(http).send({"model": "qwen3", "messages": messages}, headers=TALK)
+        assert (answer.status_code, answer.json()["error"].startswith(f"{path}: ")) == (400, True)
+
+
+def test_a_single_response_answers_a_stored_call_by_its_name(start, upstream):
+    client = GeminiClient(start(mode="remember", upstream={"url": upstream.address}))
+    calls = [{"functionCall": {"name": "look_up", "args": {"at": at}}, "thoughtSignature": f"s{at}"} for at in (1, 2)]
+    parts = [{"text": "Hm.", "thought": True}, *calls]
+    upstream.answers = [JSONResponse({"candidates": [{"content": {"parts": parts}, "finishReason": "STOP"}]}), None]
+    client.send({"contents": [{"role": "user", "parts": [{"text": "Look."}]}]}, headers=TALK)
+    responses = [{"functionResponse": {"name": "look_up", "response": {"output": f"tea {at}"}}} for at in (1, 2)]
+    client.send({"contents": [{"role": "user", "parts": responses}]}, headers=TALK)
+    _, called, answered = upstream.bodies[-1]["contents"]
+    ids = [part["functionCall"]["id"] for part in called["parts"]]
+    assert [part["functionCall"]["args"]["at"] for part in called["parts"]] == [1, 2]
+    assert [part["functionResponse"]["id"] for part in answered["parts"]] == ids
+    assert [part["functionResponse"]["response"]["output"] for part in answered["parts"]] == ["tea 1", "tea 2"]
+
+
+def test_thoughts_and_signatures_of_a_tool_loop_are_sent_as_they_came(start, upstream):
+    client = GeminiClient(start(mode="remember", upstream={"url": upstream.address}))
+    call = {"functionCall": {"name": "look_up", "args": {}}, "thoughtSignature": "signed"}
+    contents = [
+        {"role": "user", "parts": [{"text": "Look."}]},
+        {"role": "model", "parts": [{"text": "Hm.", "thought": True}, call]},
+        {"role": "user", "parts": [{"functionResponse": {"name": "look_up", "response": {"output": "tea"}}}]},
+    ]
+    client.send({"contents": contents}, headers=TALK)
+    assert upstream.bodies[-1]["contents"] == contents
+    stored = client.http.get("/brimful/v1/rooms/tea/messages").json()["messages"]
+    assert "Hm." not in json.dumps(stored)
+    assert "signed" not in json.dumps(stored)
 
 
 def test_api_keys_of_the_server_are_accepted_in_googles_header(start, upstream):

@@ -201,11 +201,66 @@ def test_what_only_the_provider_has_is_passed_on(start, serve):
             agent.responses.retrieve(first.id)
 
 
-def test_remember_mode_is_a_clear_error(start, serve):
-    _, address = serve()
-    answer = through(start, address).post(RESPONSES, json=HI, headers={"x-brimful-mode": "remember"})
-    assert answer.status_code == 400
-    assert "set X-Brimful-Mode to fit" in answer.json()["error"]["message"]
+TALK = {"x-brimful-mode": "remember", "x-brimful-conversation": "tea"}
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_conversations_are_remembered(start, serve, stream):
+    fake, address = serve(["Green tea.", "You are welcome."])
+    client = through(start, address, window=2_000)
+    request = {"model": "gpt-4o", "input": long_input(), "max_output_tokens": 100}
+    assert client.post(RESPONSES, json=request | {"stream": stream}, headers=TALK).status_code == 200
+    client.post(RESPONSES, json=HI | {"input": "Thanks!"}, headers=TALK)
+    first, second = fake.requests
+    assert first["instructions"] == "Be brief."
+    assert 5 < len(first["input"]) < 121
+    assert [item["content"] for item in second["input"][-2:]] == ["Green tea.", "Thanks!"]
+    assert len(client.get("/brimful/v1/rooms/tea/messages?limit=200").json()["messages"]) == 124
+
+
+def test_reasoning_between_tool_calls_is_sent_as_it_came_and_not_stored(start, serve):
+    fake, address = serve(["Green."])
+    client = through(start, address)
+    thought = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "secret thought"}
+    custom = {"type": "custom_tool_call", "id": "ct_1", "call_id": "call_2", "name": "patch", "input": "+ tea"}
+    items = [
+        {"role": "user", "content": "Find the tea."},
+        thought,
+        {"type": "message", "id": "m_1", "role": "assistant", "content": [{"type": "output_text", "text": "Hm."}]},
+        CALL | {"id": "fc_1"},
+        custom,
+        {"type": "function_call_output", "call_id": "call_1", "output": "on the shelf"},
+        {"type": "custom_tool_call_output", "call_id": "call_2", "output": "done"},
+    ]
+    request = {"model": "gpt-4o", "input": items, "tools": [TOOL], "store": False}
+    assert client.post(RESPONSES, json=request, headers=TALK).status_code == 200
+    assert fake.requests[0]["input"] == items
+    stored = client.get("/brimful/v1/rooms/tea/messages").json()["messages"]
+    assert [message["role"] for message in sorted(stored, key=lambda each: each["seq"])] == [
+        *("user", "assistant", "tool", "tool", "assistant")
+    ]
+    assert "secret thought" not in json.dumps(stored)
+
+
+@pytest.mark.parametrize(
+    ("item", "place"),
+    [
+        ({"role": "user", "content": [{"type": "input_file", "file_id": "f1"}]}, ".content[0]"),
+        ({"role": "user", "content": ""}, ".content"),
+        ({"role": "weird", "content": "Hi"}, ".role"),
+        ({"role": "user", "content": 5}, ".content"),
+        ({"type": "item_reference", "id": "msg_1"}, ""),
+        ({"type": "computer_call", "call_id": "c1", "action": {}}, ""),
+        ({"type": "function_call_output", "call_id": "c9", "output": "tea"}, ""),
+        ({"type": "function_call_output", "output": "tea"}, ".call_id"),
+    ],
+)
+def test_items_that_cannot_be_stored_are_refused_with_their_position(start, serve, item, place):
+    fake, address = serve()
+    items = [{"role": "user", "content": "Hi"}, item]
+    answer = through(start, address).post(RESPONSES, json={"model": "gpt-4o", "input": items}, headers=TALK)
+    assert (answer.status_code, fake.requests) == (400, [])
+    assert answer.json()["error"]["message"].startswith(f"input[1]{place}: ")
 
 
 def test_an_upstream_may_speak_only_this_wire(start, serve):

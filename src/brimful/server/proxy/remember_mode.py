@@ -38,6 +38,7 @@ from brimful.server.tenants import Tenants
 from brimful.threads import run_in_thread
 
 _TAIL_MESSAGES: Final = 64  # stored messages to compare with, in addition to as many as were sent
+_RESERVE: Final = "reasoning-reserve"
 _EXTENDED_TAIL: Final = 4096  # if none of them matches: the client may have gone far back
 
 
@@ -105,8 +106,11 @@ class RememberMode:
         """Build a request again, for a smaller window or because it goes on with what the model recalled."""
         engine = await self._tenants.engine(request.client.tenant)
         conversation = await run_in_thread(parse_conversation, request)
+        goes_on = notice.kind == "recalled"
+        if goes_on:
+            window += _reserved(context.inputs.degraded)
         model = ResolvedModel(model=context.inputs.model, window=window)
-        previous = context.history if window == context.budget.window else None
+        previous = context.history if goes_on else None
         async with self._locks.of(request.client.tenant, conversation.room):
             current = await _current_message(engine, context)  # it is stored already
             return await self._build_request(
@@ -195,13 +199,14 @@ class RememberMode:
         previous: HistoryStart | None = None,
         notices: tuple[Notice, ...],
     ) -> PreparedRequest[bytes]:
-        model, notices = await run_in_thread(_reserve_reasoning, conversation, model, notices)
+        notices = (*notices, *await run_in_thread(_count_reasoning, conversation, model))
         context = await engine.assemble(
             room=conversation.room,
             message=current,
             user=conversation.user,
             model=model.model,
             window=model.window,
+            reserve=_reserved(notices) or None,
             max_output=conversation.completion,
             max_prompt_tokens=request.max_prompt_tokens,
             tools=conversation.tools,
@@ -241,13 +246,12 @@ async def _current_message(engine: Engine, context: Context) -> Message | None:
     return next(iter(await engine.store.messages([build.message] if build and build.message else [])), None)
 
 
-def _reserve_reasoning(
-    conversation: Conversation, model: ResolvedModel, notices: tuple[Notice, ...]
-) -> tuple[ResolvedModel, tuple[Notice, ...]]:
-    """Reserve space for reasoning, which is sent but is not part of the context."""
+def _count_reasoning(conversation: Conversation, model: ResolvedModel) -> tuple[Notice, ...]:
+    """Return a notice about the reasoning that is sent but is not part of the context, if there is any."""
     tokens = reasoning_tokens(conversation.steps, counter_for(model.model))
-    if not tokens:
-        return model, notices
     text = f"{tokens:,} tokens are reserved for the model's reasoning between tool calls"
-    notice = Notice(kind="reasoning-reserve", text=text, facts={"tokens": tokens})
-    return msgspec.structs.replace(model, window=max(1, model.window - tokens)), (*notices, notice)
+    return (Notice(kind=_RESERVE, text=text, facts={"tokens": tokens}),) if tokens else ()
+
+
+def _reserved(notices: Sequence[Notice]) -> int:
+    return sum(notice.facts["tokens"] for notice in notices if notice.kind == _RESERVE)
