@@ -189,3 +189,11 @@ def test_a_huge_newest_result_leaves_room_for_what_comes_next():
     extended = [*messages[:-2], *run(0, steps=1, result="Done.")[2:]]
     after = fitted(extended, window=8_000, max_tokens=500, previous=before)
     assert after.request["messages"][: len(before.request["messages"])] == before.request["messages"]
+
+
+@pytest.mark.parametrize("limit", [None, 32_000])
+def test_nothing_is_shortened_if_a_shorter_answer_leaves_room_for_everything(limit):
+    messages = run(40_000)
+    context = fitted(messages, window=65_536, max_tokens=65_536, max_prompt_tokens=limit)
+    assert context.request["messages"] == messages
+    assert context.request["max_tokens"] == context.budget.completion < 65_536

@@ -113,7 +113,9 @@ class Candidates(msgspec.Struct, frozen=True, kw_only=True):
     def _give_way(self, budget: ContextBudget, needed: int, least: ContextBudget) -> ContextBudget:
         """Return a budget whose reserve leaves `needed` tokens to the prompt, but is not smaller than the least."""
         left = least.window - least.margin - needed
-        return self._allocate(max(least.completion, min(budget.completion, left)))
+        chosen = self._allocate(max(least.completion, min(budget.completion, left)))
+        missing = needed - chosen.available  # a longer answer has a larger margin if the prompt is capped
+        return chosen if missing <= 0 else self._allocate(max(least.completion, chosen.completion - missing))
 
     def choose_tools(self, budget: ContextBudget) -> ToolChoice:
         """Choose the tools, and the forms of their definitions."""
