@@ -30,6 +30,18 @@ def test_a_conversation_begins_at_the_same_message_for_as_long_as_possible():
     assert brimful.fit(chat(23), window=1_500, now=NOW).positions[1] != begins[3], "otherwise this shows nothing"
 
 
+def test_a_conversation_continues_although_its_cache_marks_move():
+    def mark(turns):
+        request = chat(turns)
+        text = {"type": "text", "text": request["messages"][-1]["content"], "cache_control": {"type": "ephemeral"}}
+        return {**request, "messages": [*request["messages"][:-1], {"role": "user", "content": [text]}]}
+
+    plain, marked = brimful.Conversations(), brimful.Conversations()
+    begins = [starts(plain, "a", turns) for turns in range(20, 24)]
+    contexts = [marked.fit("a", mark(turns), window=1_500, now=NOW) for turns in range(20, 24)]
+    assert [context.positions[1] for context in contexts] == begins
+
+
 def test_conversations_are_told_apart_even_if_they_begin_the_same():
     conversations = brimful.Conversations()
     starts(conversations, "a", 20)

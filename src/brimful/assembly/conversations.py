@@ -19,6 +19,8 @@ from brimful.wires.encode import encode_json
 from brimful.wires.registry import DEFAULT_WIRE, find_incoming_wire
 
 MAX_REQUESTS: Final = 16_384
+CACHE_MARK: Final = "cache_control"
+"""The field with which a client marks where a provider may cache a prompt."""
 _START_BYTES: Final = 600  # memory of the start of a history, and of its key
 _POSITION_BYTES: Final = 8  # memory of a position that a summary stands for; small numbers are shared
 
@@ -122,6 +124,35 @@ def _encoded(request: dict[str, Any], name: str) -> Iterable[bytes]:
     messages = request.get(field) if isinstance(request, dict) else None
     if not isinstance(messages, list | tuple):
         return ()
-    return (
+    encoded = [
         encode_json(message, wire.provider, f"{field}[{i}]") for i, message in enumerate(plain_messages(messages, wire))
-    )
+    ]
+    if not any(CACHE_MARK.encode() in each for each in encoded):
+        return encoded
+    return [msgspec.json.encode(without_cache_marks(msgspec.json.decode(each))) for each in encoded]
+
+
+def without_cache_marks(message: Any) -> Any:
+    """Return a message without `cache_control`. Clients move it every turn, so it says nothing about the conversation.
+
+    To set it, they write a string as a text block, and as a string again in the next turn.
+
+    >>> marked = {"type": "text", "text": "Hi", "cache_control": {"type": "ephemeral"}}
+    >>> without_cache_marks({"role": "user", "content": [marked]})
+    {'role': 'user', 'content': 'Hi'}
+    """
+    if not isinstance(message, dict):
+        return message
+    match plain := _without_marks(message):
+        case {"content": [{"type": "text", "text": str(text), **rest}]} if not rest:
+            return plain | {"content": text}
+        case _:
+            return plain
+
+
+def _without_marks(block: dict[str, Any]) -> dict[str, Any]:
+    plain = {key: value for key, value in block.items() if key != CACHE_MARK}
+    content = plain.get("content")  # of a message, or of a tool result
+    if isinstance(content, list):
+        plain["content"] = [_without_marks(each) if isinstance(each, dict) else each for each in content]
+    return plain

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
+from brimful.assembly.conversations import without_cache_marks
 from brimful.core.content import Text, ToolCall
 from brimful.core.prompt import Message as PromptMessage
 from brimful.core.prompt import Tool
@@ -19,7 +20,6 @@ from brimful.wires.storage import Storage, ToolStep
 
 CONVERSATION_HEADER: Final = "x-brimful-conversation"
 USER_HEADER: Final = "x-brimful-user"
-CACHE_MARK: Final = "cache_control"
 _CONVERSATION_FIELDS: Final = ("conversation", "conversation_id", "thread_id", "session_id")
 _USER_FIELDS: Final = ("user_id", "user")
 _PROMPT_ROLES: Final = ("system", "developer")  # roles of prompts that many conversations share
@@ -108,32 +108,6 @@ def opening_digest(request: ProxyRequest) -> str:
     )
     opening = [without_cache_marks(message) for message in listed[: next(turns, 0) + 1]]
     return hashlib.blake2b(msgspec.json.encode(opening), digest_size=12).hexdigest()
-
-
-def without_cache_marks(message: Any) -> Any:
-    """Return a message without `cache_control`. Clients move it every turn, so it says nothing about the conversation.
-
-    To set it, they write a string as a text block, and as a string again in the next turn.
-
-    >>> marked = {"type": "text", "text": "Hi", "cache_control": {"type": "ephemeral"}}
-    >>> without_cache_marks({"role": "user", "content": [marked]})
-    {'role': 'user', 'content': 'Hi'}
-    """
-    if not isinstance(message, dict):
-        return message
-    match plain := _without_marks(message):
-        case {"content": [{"type": "text", "text": str(text), **rest}]} if not rest:
-            return plain | {"content": text}
-        case _:
-            return plain
-
-
-def _without_marks(block: dict[str, Any]) -> dict[str, Any]:
-    plain = {key: value for key, value in block.items() if key != CACHE_MARK}
-    content = plain.get("content")  # of a message, or of a tool result
-    if isinstance(content, list):
-        plain["content"] = [_without_marks(each) if isinstance(each, dict) else each for each in content]
-    return plain
 
 
 def named_user(request: ProxyRequest) -> str | None:

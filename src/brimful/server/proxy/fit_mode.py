@@ -9,7 +9,13 @@ from typing import Any, Final
 import msgspec
 
 from brimful.assembly.arguments import with_prompt_limit
-from brimful.assembly.conversations import DigestChain, TrimmedRequests, digest_chain
+from brimful.assembly.conversations import (
+    CACHE_MARK,
+    DigestChain,
+    TrimmedRequests,
+    digest_chain,
+    without_cache_marks,
+)
 from brimful.assembly.fit import fit
 from brimful.assembly.recall_tool import RecallCall, room_for_text
 from brimful.core.budget import allocate
@@ -32,7 +38,7 @@ from brimful.records.usage import UsageReport
 from brimful.server.background import BackgroundTasks, log_failure
 from brimful.server.config import Config, RecordMode
 from brimful.server.proxy.compactor import Compactor
-from brimful.server.proxy.conversation import CACHE_MARK, named_room, opening_digest, without_cache_marks
+from brimful.server.proxy.conversation import named_room, opening_digest
 from brimful.server.proxy.models import ModelResolver, ResolvedModel, window_for_request
 from brimful.server.proxy.recall_rounds import recall_overrides
 from brimful.server.proxy.request import ProxyRequest, ProxyResult, RecordState, record_error
