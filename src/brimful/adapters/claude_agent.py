@@ -15,14 +15,11 @@ import msgspec
 from brimful import Engine, SyncEngine
 from brimful.adapters.fitter import arun, read_newest, require_engine
 from brimful.assembly.assemble import counter as counter_for
+from brimful.assembly.memory_text import render_memories
 from brimful.cache import LRU
-from brimful.core.labels import RELATED_CLOSE, RELATED_OPEN, labeled_text
-from brimful.core.prompt import TokenCounter
 from brimful.core.validation import is_whole_number, preview
 from brimful.errors import InvalidValue, MissingExtra
-from brimful.packagers.records import package_memory
 from brimful.records import Memory, Message, Room
-from brimful.shorten import shorten
 
 try:
     from claude_agent_sdk import (
@@ -43,7 +40,6 @@ _ROOT: Final = "claude"  # of the names of all rooms with transcripts
 _SESSION_PARTS: Final = 3  # of the name of a session's own room: root, project and session
 _PAGE: Final = 500  # records
 _MAX_SESSIONS: Final = 1_000
-_MIN_MEMORY: Final = 20  # tokens; a shorter part of a memory says too little
 
 
 class BrimfulSessionStore(SessionStore):
@@ -147,36 +143,13 @@ def memory_hook(
         found = await arun(engine, lambda opened: opened.search(prompt, user=user, persona=persona, limit=limit))
         known = sessions.get(session) or set()
         memories = [hit.record for hit in found if isinstance(hit.record, Memory) and hit.record.id not in known]
-        text, added = await asyncio.to_thread(_render, memories, prompt, budget, counter)
+        text, added = await asyncio.to_thread(render_memories, memories, prompt, budget, counter)
         sessions[session] = known | added
         if not added:
             return {}
         return {"hookSpecificOutput": {"hookEventName": event, "additionalContext": text}}
 
     return add_memories
-
-
-def _render(memories: list[Memory], query: str, budget: int, counter: TokenCounter) -> tuple[str, set[str]]:
-    """Return as many memories as the budget allows, in a label, and their ids. One that is too long is shortened."""
-    body, added = "", set[str]()
-
-    def size(more: str) -> int:
-        return counter.text(f"{RELATED_OPEN}{body}{more}{RELATED_CLOSE}").upper
-
-    for memory in memories:
-        package = package_memory(memory, counter=counter)
-        text = labeled_text(package)
-        if size(text) > budget:
-            left = budget - size(labeled_text(msgspec.structs.replace(package, content="")))
-            shorter = shorten(package.text, left, lambda part: counter.text(part).upper, query)
-            if left < _MIN_MEMORY or shorter is None:
-                continue
-            text = labeled_text(msgspec.structs.replace(package, content=shorter.text))
-            if size(text) > budget:
-                continue
-        body += text
-        added.add(memory.id)
-    return f"{RELATED_OPEN}{body}{RELATED_CLOSE}", added
 
 
 def _make_message(room: str, entry: SessionStoreEntry, now: float) -> Message:

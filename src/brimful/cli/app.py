@@ -73,6 +73,7 @@ COMMANDS: Final = {
     "db": Entry("db", "Migrate, check, back up, restore, encrypt and distribute a store."),
     "serve": Entry("serve", "Run the proxy and the web inspector."),
     "mcp": Entry("mcp", "Serve memories and conversations to an MCP client."),
+    "hook": Entry("hook", "Answer a hook of Claude Code, Codex or Qwen Code."),
     "work": Entry("work", "Run the background jobs of all tenants."),
     "api-key": Entry("serve", "Manage API keys for `brimful serve`."),
     "bench": Entry("bench", "Measure on your own history what trimming loses and memory finds."),

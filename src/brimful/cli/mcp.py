@@ -19,10 +19,12 @@ from brimful.cli.options import (
 )
 from brimful.cli.store import require_store
 from brimful.errors import MissingExtra
+from brimful.plugins.sessions import data_folder, store_url
 
 if TYPE_CHECKING:
     from mcp.server.lowlevel import Server
 
+PLUGIN_TOOLS: Final = "recall,remember,forget"
 EXAMPLES: Final = """\
 Examples:
   brimful mcp --db chat.db
@@ -38,6 +40,12 @@ def mcp(
     *,
     write: Annotated[
         bool, typer.Option("--write", help="Also offer remember and forget. A missing store is created.")
+    ] = False,
+    plugin: Annotated[
+        bool,
+        typer.Option(
+            "--plugin", help="Serve the store of `brimful hook`, with the tools recall, remember and forget by default."
+        ),
     ] = False,
     tools: Annotated[
         str | None,
@@ -61,6 +69,8 @@ def mcp(
     """
     if find_spec("mcp") is None:
         raise MissingExtra("mcp", "`brimful mcp`")
+    if plugin:
+        db, write, tools = store_url(data_folder()), True, tools or PLUGIN_TOOLS
     names = None if tools is None else [name.strip() for name in tools.split(",") if name.strip()]
     if names is not None:
         _check_tools(names)

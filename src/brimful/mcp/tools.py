@@ -13,6 +13,7 @@ from msgspec import Meta
 
 from brimful.assembly.assemble import count as count_tokens
 from brimful.assembly.assemble import counter
+from brimful.assembly.recall_tool import read_call
 from brimful.core.context import ID_PREFIX, Context
 from brimful.core.model import ModelInfo
 from brimful.core.recall import is_erased, item_text
@@ -50,7 +51,8 @@ Budget = Annotated[int, Meta(ge=MIN_BUDGET, description="Most tokens to return")
 class Recall(msgspec.Struct, forbid_unknown_fields=True):
     """Arguments of `recall`."""
 
-    query: str
+    query: str = ""
+    handle: Annotated[str, Meta(description='Return this, as named in [… recall "HANDLE"]')] = ""
     user: Annotated[str, Meta(description="Also search memories of this user")] = ""
     room: Annotated[str, Meta(description="Search only this room")] = ""
     budget: Budget = 2_000
@@ -150,9 +152,23 @@ class Toolbox:
     # -- reading -----------------------------------------------------------------------------------------------------
 
     async def recall(self, arguments: Recall) -> str:
-        """Return the memories and messages that match a query best, most relevant first."""
+        """Return the memories and messages that match a query best, most relevant first; with a handle, that record."""
+        if arguments.handle:
+            return await self._recall_handle(arguments)
         records = await self._search(arguments.query, user=arguments.user, room=arguments.room)
         return await self._page(records, arguments.budget, query=arguments.query)
+
+    async def _recall_handle(self, arguments: Recall) -> str:
+        """Return the whole text of a record, or the parts of it that match the query best."""
+        record = await self.find_record(read_call({"handle": arguments.handle}, arguments.budget).handle)
+        text, count = plain_text(record.content), await self._counter()
+        size = await run_in_thread(count, text)
+        if size <= arguments.budget:
+            return text
+        note = f"\n[a part of {size:,} tokens; pass a query or a larger budget for more]"
+        return await run_in_thread(
+            fit_text, text, lambda part: part + note, arguments.budget, count, clean_text(arguments.query)
+        )
 
     async def memories(self, arguments: Memories) -> str:
         """Return memories, newest first, with the id to continue from."""
@@ -506,8 +522,8 @@ TOOLS: Final = {
     for tool in (
         Tool(
             name="recall",
-            description="Find what was said and remembered earlier that helps with a question. Use it before you "
-            "answer from memory.",
+            description="Find what was said and remembered earlier that helps with a question, or read what was "
+            "shortened, by its handle. Use it before you answer from memory.",
             arguments=Recall,
             run=Toolbox.recall,
         ),
@@ -575,11 +591,11 @@ def read_arguments(tool: Tool, arguments: Mapping[str, Any] | None) -> msgspec.S
     """Validate the arguments of a call. Models may pass null for what they leave out, and numbers as strings.
 
     >>> read_arguments(TOOLS["recall"], {"query": "tea", "room": None, "budget": "500"})
-    Recall(query='tea', user='', room='', budget=500)
+    Recall(query='tea', handle='', user='', room='', budget=500)
     >>> read_arguments(TOOLS["recall"], {"query": "tea", "limit": 3})
     Traceback (most recent call last):
     ...
-    brimful.errors.InvalidValue: limit: is no argument of this tool; it takes query, user, room, budget
+    brimful.errors.InvalidValue: limit: is no argument of this tool; it takes query, handle, user, room, budget
     """
     passed = {name: value for name, value in (arguments or {}).items() if value is not None}
     fields = msgspec.structs.fields(tool.arguments)

@@ -12,7 +12,7 @@ from brimful.shorten.json_data import JsonShortener, JsonText, add_json_note
 from brimful.shorten.lines import crop_lines, fold_log, split_code, split_diff, split_log, split_table
 from brimful.shorten.matching import word_set
 from brimful.shorten.prose import cut_text, extract_html, split_prose
-from brimful.shorten.segments import GAP_MARK, RankedSegments, Segment, Segments, Shortened
+from brimful.shorten.segments import GAP_MARK, Kind, RankedSegments, Segment, Segments, Shortened
 
 __all__ = [
     "GAP_MARK",
@@ -55,14 +55,15 @@ def shorten(text: str, limit: int, count: Callable[[str], int], query: str = "")
 class TextStructure:
     """What does not depend on a limit: the kind of a text, and its segments with their words.
 
-    It can be used for several queries. With a `query`, lines of a log that match it are not folded.
+    It can be used for several queries. With a `query`, lines of a log that match it are not folded. The `kind` of a text
+    is detected, unless it is known.
     """
 
-    def __init__(self, text: str, query: str = "") -> None:
+    def __init__(self, text: str, query: str = "", kind: Kind | None = None) -> None:
         self.length = len(text)
         if len(text) > MAX_LENGTH:
             text = crop_lines(text, MAX_LENGTH)
-        self.kind = detect(text)
+        self.kind = kind or detect(text)
         self.json: JsonText | None = None
         if self.kind == "json":
             try:

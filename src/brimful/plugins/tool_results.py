@@ -1,0 +1,98 @@
+"""The forms of tool results in Claude Code and Codex, and their texts.
+
+A result keeps its form: only the texts in it are replaced. A form that is not known here stays as it is.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+Shorten = Callable[[str], str]
+"""Returns a shorter text; one that is small enough is returned unchanged."""
+
+_GAP: Final = re.compile(r"\[… ([\d,]+) lines?\]")
+
+
+def shorten_result(
+    tool: str, arguments: Mapping[str, Any], result: Any, shorten: Shorten, shorten_file: Shorten
+) -> Any:
+    """Return a result of Claude Code with its texts shortened. `shorten_file` keeps whole lines.
+
+    >>> shorten_result("Bash", {}, {"stdout": "long", "stderr": ""}, lambda text: text[:2], str)
+    {'stdout': 'lo', 'stderr': ''}
+    """
+    match tool, result:
+        case ("Bash" | "PowerShell"), {"stdout": str(out), "stderr": str(err)} if not _is_elsewhere(result):
+            return {**result, "stdout": shorten(out), "stderr": shorten(err)}
+        case "Read", {"type": "text", "file": {"content": str(text)} as file} if not _is_part(arguments):
+            return {**result, "file": {**file, "content": shorten_file(text)}}
+        case "Grep", {"content": str(text)}:
+            return {**result, "content": shorten(text)}
+        case "WebFetch", {"result": str(text)}:
+            return {**result, "result": shorten(text)}
+        case _, list() if is_foreign(tool):
+            return [{**block, "text": shorten(block["text"])} if _is_text(block) else block for block in result]
+        case _, str() if is_foreign(tool):
+            return shorten(result)
+        case _:
+            return result
+
+
+def plain_result(result: Any) -> str:
+    r"""Return the text of a result of Codex; empty if it is not only text.
+
+    >>> plain_result({"content": [{"type": "text", "text": "one"}, {"type": "text", "text": "two"}]})
+    'one\ntwo'
+    """
+    match result:
+        case str():
+            return result
+        case {"content": list(blocks)} if all(map(_is_text, blocks)):
+            return "\n".join(block["text"] for block in blocks)
+        case _:
+            return ""
+
+
+def is_foreign(tool: str) -> bool:
+    """Whether a tool belongs to an MCP server other than ours, whose results have the size that was asked for."""
+    return tool.startswith("mcp__") and "brimful" not in tool
+
+
+def name_gaps(text: str, original: str) -> str:
+    r"""Return a shortened file with the numbers of the lines that each gap stands for.
+
+    Claude Code numbers the lines that it shows, so that the numbers after a gap are wrong.
+
+    >>> print(name_gaps("a\n[… 2 lines]\nd", "a\nb\nc\nd"))
+    a
+    [… lines 2-3]
+    d
+    """
+    lines, named, at, gap = original.split("\n"), list[str](), 0, -1
+    for line in text.split("\n"):
+        if mark := _GAP.fullmatch(line):
+            gap, at = at, at + int(mark[1].replace(",", ""))
+            continue
+        try:
+            found = lines.index(line, at)  # not just `at`: blank lines around a gap are not counted
+        except ValueError:
+            return text
+        if gap >= 0:
+            named.append(f"[… lines {gap + 1}-{found}]")
+        named.append(line)
+        at, gap = found + 1, -1
+    return "\n".join([*named, *([f"[… lines {gap + 1}-{len(lines)}]"] if gap >= 0 else [])])
+
+
+def _is_elsewhere(result: Mapping[str, Any]) -> bool:
+    """Whether a result is a picture, or too large for Claude Code, which then shows the beginning of a file with it."""
+    return bool(result.get("isImage") or result.get("persistedOutputPath"))
+
+
+def _is_part(arguments: Mapping[str, Any]) -> bool:
+    """Whether a certain part of a file was asked for: then that is what the model needs."""
+    return bool(arguments.get("offset") or arguments.get("limit"))
+
+
+def _is_text(block: Any) -> bool:
+    return isinstance(block, dict) and block.get("type") == "text" and isinstance(block.get("text"), str)
