@@ -77,7 +77,8 @@ COMMANDS: Final = {
     "work": Entry("work", "Run the background jobs of all tenants."),
     "api-key": Entry("serve", "Manage API keys for `brimful serve`."),
     "bench": Entry("bench", "Measure on your own history what trimming loses and memory finds."),
-    "doctor": Entry("doctor", "Check the installation: versions, extras, store, embedder and servers."),
+    "install": Entry("install", "Install Brimful in Hermes, Claude Code, Codex, opencode, pi and other programs."),
+    "doctor": Entry("doctor", "Check the installation: versions, extras, programs, store, embedder and servers."),
     "help": Entry("app", "Show help for a command."),
     "version": Entry("app", "Show the version."),
 }
