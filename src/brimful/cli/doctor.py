@@ -91,11 +91,11 @@ def doctor(
     embedder: EmbedderSpec = DEFAULT_EMBEDDER,
     as_json: Json = False,
 ) -> None:
-    """Check the installation: versions, extras, store, embedder and servers.
+    """Check the installation: versions, extras, programs, store, embedder and servers.
 
-    Prints a line for each, with what to do about problems. Nothing is
-    changed: an old store is not migrated. The exit code is 1 if a check
-    failed.
+    Prints a line for each, with what to do about problems. Programs are
+    those that `brimful install` changed. Nothing is changed: an old store is
+    not migrated. The exit code is 1 if a check failed.
     """
     subject = Subject(db=db, embedder=embedder, model=model, providers={provider: None} if provider else {})
     if config is not None:
@@ -143,6 +143,7 @@ def _examine(subject: Subject) -> Iterator[Finding]:
     }
     for part, check in checks.items():
         yield _attempt(part, check)
+    yield from _check_programs()
     for name, key in subject.providers.items():
         yield _attempt("server", lambda name=name, key=key: _check_provider(name, key))  # type: ignore[misc]
 
@@ -258,6 +259,19 @@ def _check_inspector() -> Finding:
     if page.is_file():
         return Finding(state="ok", part="inspector", result="built")
     return Finding(state="note", part="inspector", result="its page is not built", advice="in a clone, run `make web`")
+
+
+def _check_programs() -> Iterator[Finding]:
+    """Check the programs in which Brimful is installed for this user."""
+    from brimful.plugins import install  # noqa: PLC0415 - slow to import
+
+    for each in install.list_programs(install.Options()):
+        if each.problem:
+            yield Finding(state="note", part=each.program, result="not readable", advice=each.problem)
+        elif each.installed:
+            problems = install.check(each.program)
+            state: State = "failed" if problems else "ok"
+            yield Finding(state=state, part=each.program, result="installed", advice="; ".join(problems))
 
 
 def _check_provider(name: str, key: str | None) -> Finding:

@@ -187,8 +187,11 @@ class Node(msgspec.Struct, kw_only=True):
     children: list["Node"] = []
 
     def index(self, key: str) -> int | None:
-        """Return the index of a key; of the last one, if it occurs twice, since programs read that."""
-        return next((i for i in reversed(range(len(self.keys))) if self.keys[i][0] == key), None)
+        """Return the index of a key."""
+        found = [i for i, (name, _, _) in enumerate(self.keys) if name == key]
+        if len(found) > 1:
+            raise Unreadable(f"has the key {key!r} twice")
+        return found[0] if found else None
 
     def first(self, index: int) -> int:
         """Return where a child begins, with its key."""

@@ -11,9 +11,11 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from difflib import unified_diff
+from http.client import HTTPException
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
+from urllib.request import urlopen
 
 import msgspec
 
@@ -28,6 +30,7 @@ DEFAULT_URL: Final = "http://127.0.0.1:8080"
 
 _BOM: Final = b"\xef\xbb\xbf"
 _SECONDS: Final = 120  # for a command of another program
+_ANSWER_SECONDS: Final = 5.0  # for our server
 _HEAD_LINES: Final = 2  # by which a file of ours is recognized
 _MCP: Final = {"command": "brimful", "args": ["mcp", "--plugin"]}
 _HOOK: Final = "brimful hook"
@@ -126,27 +129,42 @@ class ConfigFile(msgspec.Struct, frozen=True, kw_only=True):
         now, old = _read(self.path), _read(self._backup())
         if now is None or not self._has_any(now):
             return None, ""
+        restored = Action(path=self.path, before=now, after=old, drop_copy=True)
+        if self._is_unchanged(now, old):
+            return restored, ""
         rest = self._revert(now, old or b"")
-        if self._is_unchanged(rest, old):
-            return Action(path=self.path, before=now, after=old, drop_copy=True), ""
+        if rest == self._without_ours(old):
+            return restored, ""
         note = f"{self.path} was changed since it was installed: only Brimful's entries are removed"
         kept = f"; {self._backup()} has what was there before" if old is not None else ""
         return Action(path=self.path, before=now, after=rest), note + kept
 
+    def read(self) -> Any:
+        """Return the data of the file; an empty object if there is none."""
+        return self._parse(_read(self.path) or b"")
+
     def has_theirs(self, *, any_of_them: bool = False) -> bool:
         """Return whether the program's own commands have done their part."""
-        data = self._parse(_read(self.path) or b"")
+        data = self.read()
         return (any if any_of_them else all)(edit.is_in(data) for edit in self.theirs)
 
-    def _is_unchanged(self, rest: bytes, old: bytes | None) -> bool:
+    def _is_unchanged(self, now: bytes, old: bytes | None) -> bool:
+        """Return whether nobody changed the file after we did."""
         if self.theirs:
             edits = (*self.edits, *self.theirs)
-            found, expected = (config_text.without(self._parse(data), edits) for data in (rest, old or b""))
-            return bool(found == expected)
+            data = self._parse(self._revert(now, old or b"")), self._parse(old or b"")
+            return bool(config_text.without(data[0], edits) == config_text.without(data[1], edits))
         try:
-            return rest == self._revert(self._apply(old or b""), old or b"")
+            return now == self._apply(old or b"")
         except InvalidValue:  # what was there cannot be edited, so it is not what we edited
             return False
+
+    def _without_ours(self, old: bytes | None) -> bytes | None:
+        """Return what is left of the file if it was installed with other options, and not changed."""
+        try:
+            return self._revert(self._apply(old or b""), old or b"")
+        except InvalidValue:
+            return None
 
     def _backup(self) -> Path:
         return self.path.with_name(self.path.name + BACKUP)
@@ -587,11 +605,32 @@ def status(name: str, options: Options, environ: Mapping[str, str] = os.environ)
     return Status(program=name, title=program.title, found=True, installed=is_installed)
 
 
-def check(name: str) -> list[str]:
-    """Return what keeps an installed program from using Brimful."""
+def check(name: str, environ: Mapping[str, str] = os.environ) -> list[str]:
+    """Return what keeps a program in which Brimful is installed from using it."""
     program = PROGRAMS[name]
-    missing = [] if shutil.which(program.executable) else [f"`{program.executable}` is not found"]
-    return [*missing, *_missing_commands(program), *(_check_hermes() if name == "hermes" else ())]
+    missing = () if shutil.which(program.executable) else (f"`{program.executable}` is not on the PATH",)
+    environment = _check_hermes() if name == "hermes" else ()
+    server = _check_server(_server_url(name, environ)) if program.needs_server else ()
+    return [*missing, *_missing_commands(program), *environment, *server]
+
+
+def _server_url(name: str, environ: Mapping[str, str]) -> str:
+    """Return the address of the server that a plugin uses: the one in its options, or in the environment."""
+    for change in _find(name, Options(), environ)[1]:
+        if isinstance(change, ConfigFile):
+            for entry in config_text.find(change.read(), ("plugin",)) or ():
+                match entry:
+                    case ["./brimful.js", {"url": str(url)}]:
+                        return url
+    return environ.get("BRIMFUL_URL") or DEFAULT_URL
+
+
+def _check_server(url: str) -> tuple[str, ...]:
+    try:
+        with urlopen(f"{url.rstrip('/')}/health", timeout=_ANSWER_SECONDS):  # noqa: S310 - from the user's settings
+            return ()
+    except (OSError, ValueError, HTTPException) as error:
+        return (f"no server answers at {url}: run `brimful serve` ({error})",)
 
 
 def _missing_commands(program: Program) -> tuple[str, ...]:
