@@ -81,6 +81,7 @@ TABLE = {
         pages=("adapters/llama-index.md", "migrate/chat-memory-buffer.md"),
     ),
     "opencode": Environment(extras=("server",), npm=("opencode-ai@1.18.33",), program="opencode"),
+    "open-webui": Environment(extras=("server",), packages=("open-webui==0.12.4",), program="open_webui"),
     "openai-agents": Environment(
         extras=("openai-agents",), modules=("openai_agents",), pages=("adapters/openai-agents.md",)
     ),

@@ -22,7 +22,7 @@ class Edit(msgspec.Struct, frozen=True, kw_only=True):
     """A value at a path of keys, or an item of the list there.
 
     With `keep`, a value that somebody else has set counts as well. An item is ours if all its commands begin with
-    `mark`; without a mark, if it has the same name.
+    `mark`; without a mark, if it is equal.
     """
 
     path: Path
@@ -34,7 +34,7 @@ class Edit(msgspec.Struct, frozen=True, kw_only=True):
     def is_ours(self, item: object) -> bool:
         """Return whether an item of the list was added by this edit, now or by another version."""
         if not self.mark:
-            return (item[:1] if isinstance(item, list) else [item]) == [_name_of(self.value)]
+            return bool(item == self.value)
         hooks = item.get("hooks") if isinstance(item, dict) else None
         hooks = hooks if isinstance(hooks, list) else []
         commands = [each.get("command") if isinstance(each, dict) else None for each in hooks]
@@ -44,9 +44,7 @@ class Edit(msgspec.Struct, frozen=True, kw_only=True):
         """Return whether there is nothing to do."""
         found = find(data, self.path)
         if self.item:
-            has_options = isinstance(self.value, list)
-            ours = [each for each in found if self.is_ours(each)] if isinstance(found, list) else []
-            return self.value in ours if has_options else bool(ours)
+            return isinstance(found, list) and any(map(self.is_ours, found))
         return found is not None if self.keep else found == self.value
 
 
@@ -88,11 +86,8 @@ def apply(text: str, edits: Sequence[Edit], form: Format) -> str:
 
 def _insert_all(text: str, edits: Sequence[Edit], form: Format) -> str:
     for edit in edits:
-        if edit.is_in(form.parse(text)):
-            continue
-        if edit.item:
-            text = _revert_item(text, edit, form, {})  # one with other options
-        text = form.insert(text, edit.path, edit.value, item=edit.item)
+        if not edit.is_in(form.parse(text)):
+            text = form.insert(text, edit.path, edit.value, item=edit.item)
     return text
 
 
@@ -141,11 +136,6 @@ def find(data: object, path: Path) -> Any:
     for key in path:
         data = data.get(key) if isinstance(data, dict) else None
     return data
-
-
-def _name_of(value: Any) -> Any:
-    """Return a plugin's name: an entry of a list of plugins is a name, or a name and options."""
-    return value[0] if isinstance(value, list) else value
 
 
 def _parse_object(text: str, form: Format) -> dict[str, Any]:

@@ -31,7 +31,7 @@ DEFAULT_URL: Final = "http://127.0.0.1:8080"
 _BOM: Final = b"\xef\xbb\xbf"
 _SECONDS: Final = 120  # for a command of another program
 _ANSWER_SECONDS: Final = 5.0  # for our server
-_HEAD_LINES: Final = 2  # by which a file of ours is recognized
+_OWN_HEAD: Final = (b"/**", b" * Brimful for ")  # how the lines of a file of ours begin, in any version
 _MCP: Final = {"command": "brimful", "args": ["mcp", "--plugin"]}
 _HOOK: Final = "brimful hook"
 _EVENTS: Final = ("SessionStart", "UserPromptSubmit", "PostToolUse", "PreCompact", "SessionEnd")
@@ -221,8 +221,10 @@ class OwnFile(msgspec.Struct, frozen=True, kw_only=True):
         action = Action(path=self.path, before=now, after=None)
         return Action(path=self.path, before=now, after=_read(action.backup), drop_copy=True), ""
 
-    def _is_ours(self, data: bytes) -> bool:
-        return data.splitlines()[:_HEAD_LINES] == self.content.splitlines()[:_HEAD_LINES]
+    @staticmethod
+    def _is_ours(data: bytes) -> bool:
+        lines = data.splitlines()
+        return len(lines) > 1 and all(map(bytes.startswith, lines, _OWN_HEAD))
 
 
 Change = ConfigFile | OwnFile
@@ -381,27 +383,13 @@ def _gemini_cli(home: Path, options: Options) -> tuple[Change, ...]:
     return (ConfigFile(path=home / "settings.json", form=JSON, edits=(_server("mcpServers"),)),)
 
 
-def _opencode(home: Path, options: Options) -> tuple[Change, ...]:
-    """Not in the folder `plugins`: opencode would load the file twice, once without its options."""
-    name = "opencode.jsonc" if (home / "opencode.jsonc").exists() else "opencode.json"
-    entry: Any = ["./brimful.js", {"url": options.url}] if options.url else "./brimful.js"
-    edits = (
-        Edit(path=("plugin",), value=entry, item=True),
-        Edit(path=("compaction", "auto"), value=False),
-    )
-    return (
-        OwnFile(path=home / "brimful.js", content=_package_file("brimful.js")),
-        ConfigFile(path=home / name, form=JSON, edits=edits),
-    )
+def _plugin(*folders: str) -> Callable[[Path, Options], tuple[Change, ...]]:
+    """Return what copies the plugin of opencode and pi, which both load what is in a folder."""
+    return lambda home, _: (OwnFile(path=home.joinpath(*folders, "brimful.js"), content=_package_file("brimful.js")),)
 
 
-def _pi(home: Path, options: Options) -> tuple[Change, ...]:
-    del options
-    return (OwnFile(path=home / "extensions" / "brimful.js", content=_package_file("brimful.js")),)
-
-
-def _set_url(options: Options) -> tuple[str, ...]:
-    return (f"set BRIMFUL_URL={options.url} where pi runs",) if options.url else ()
+def _set_url(title: str) -> Callable[[Options], tuple[str, ...]]:
+    return lambda options: (f"set BRIMFUL_URL={options.url} where {title} runs",) if options.url else ()
 
 
 PROGRAMS: Final[dict[str, Program]] = {
@@ -433,18 +421,19 @@ PROGRAMS: Final[dict[str, Program]] = {
         title="opencode",
         executable="opencode",
         home=Home("XDG_CONFIG_HOME", ".config/opencode", ".opencode", "opencode"),
-        changes=_opencode,
+        changes=_plugin("plugin"),
         needs_server=True,
         takes_url=True,
+        notes=_set_url("opencode"),
     ),
     "pi": Program(
         title="pi",
         executable="pi",
         home=Home("PI_CODING_AGENT_DIR", ".pi/agent", ".pi"),
-        changes=_pi,
+        changes=_plugin("extensions"),
         needs_server=True,
         takes_url=True,
-        notes=_set_url,
+        notes=_set_url("pi"),
     ),
     "gemini-cli": Program(
         title="Gemini CLI",
@@ -610,19 +599,8 @@ def check(name: str, environ: Mapping[str, str] = os.environ) -> list[str]:
     program = PROGRAMS[name]
     missing = () if shutil.which(program.executable) else (f"`{program.executable}` is not on the PATH",)
     environment = _check_hermes() if name == "hermes" else ()
-    server = _check_server(_server_url(name, environ)) if program.needs_server else ()
+    server = _check_server(environ.get("BRIMFUL_URL") or DEFAULT_URL) if program.needs_server else ()
     return [*missing, *_missing_commands(program), *environment, *server]
-
-
-def _server_url(name: str, environ: Mapping[str, str]) -> str:
-    """Return the address of the server that a plugin uses: the one in its options, or in the environment."""
-    for change in _find(name, Options(), environ)[1]:
-        if isinstance(change, ConfigFile):
-            for entry in config_text.find(change.read(), ("plugin",)) or ():
-                match entry:
-                    case ["./brimful.js", {"url": str(url)}]:
-                        return url
-    return environ.get("BRIMFUL_URL") or DEFAULT_URL
 
 
 def _check_server(url: str) -> tuple[str, ...]:
