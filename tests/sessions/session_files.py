@@ -27,7 +27,7 @@ class ClaudeCode:
         self.messages, self.lines, self.sent = [], [], []
         self.time, self.before, self.known = 0.0, None, {}
         self.add("user", message={"role": "user", "content": "Which page mentions 1882?"}, uuid="u0")
-        self.messages.append({"role": "user", "content": [{"type": "text", "text": "Which page mentions 1882?"}]})
+        self.messages.append({"role": "user", "content": "Which page mentions 1882?"})
 
     def add(self, type, **fields):
         self.time += 1

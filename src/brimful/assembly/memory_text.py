@@ -14,9 +14,7 @@ from brimful.shorten import shorten
 _MIN_MEMORY: Final = 20  # tokens; a shorter part of a memory says too little
 
 
-def render_memories(
-    memories: Sequence[Memory], query: str, budget: int, counter: TokenCounter
-) -> tuple[str, set[str]]:
+def render_memories(memories: Sequence[Memory], query: str, budget: int, counter: TokenCounter) -> tuple[str, set[str]]:
     """Return as many memories as the budget allows, in a label, and their ids. One that is too long is shortened."""
     body, added = "", set[str]()
 

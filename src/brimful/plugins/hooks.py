@@ -38,7 +38,7 @@ _BATCH: Final = 200  # messages that are imported in one transaction: Codex give
 _TAIL: Final = 4_000_000  # bytes at the end of Codex's session file, with the last command and its output
 _EXIT_CODE: Final = re.compile(rb'"exit_code":\s*(-?\d+)')
 _HOW: Final = (
-    'call the tool `recall` of the MCP server `brimful` with that handle, and with a query or a larger budget if it is'
+    "call the tool `recall` of the MCP server `brimful` with that handle, and with a query or a larger budget if it is"
     " long"
 )
 

@@ -8,7 +8,6 @@ from brimful.plugins.sessions import SessionLog
 from brimful.plugins.small_results import BYTES_PER_TOKEN
 
 
-
 _TOKENIZER: Final = "o200k_base"
 _KEPT_SHARE: Final = 2  # a shortened result has half the tokens of the limit
 _MAX_QUERY: Final = 2_000  # characters of each text that says what a result is for

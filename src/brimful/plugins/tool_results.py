@@ -22,7 +22,7 @@ def shorten_result(
     {'stdout': 'lo', 'stderr': ''}
     """
     match tool, result:
-        case ("Bash" | "PowerShell"), {"stdout": str(out), "stderr": str(err)} if not _is_elsewhere(result):
+        case (("Bash" | "PowerShell"), {"stdout": str(out), "stderr": str(err)}) if not _is_elsewhere(result):
             return {**result, "stdout": shorten(out), "stderr": shorten(err)}
         case "Read", {"type": "text", "file": {"content": str(text)} as file} if not _is_part(arguments):
             return {**result, "file": {**file, "content": shorten_file(text)}}

@@ -5,6 +5,7 @@ messages by their hashes, and how many messages it has in common with an earlier
 """
 
 import hashlib
+from collections import deque
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -193,24 +194,47 @@ def rebuild_requests(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     The file lacks the block of the system prompt that identifies the program's build, and older files all requests.
     """
     shapes: dict[str, dict[str, Any]] = {}
-    blobs: dict[str, Any] = {}
-    answers: dict[str, list[Any]] = {}
-    sent: dict[str, list[Any]] = {}
+    blobs: dict[str, dict[str, Any]] = {}
+    sent: dict[str, list[dict[str, Any]]] = {}
+    said: list[dict[str, Any]] = []  # since the last request
     for _, line in read_lines(path):
         match line:
             case {"type": "api-request-shape", "shapeHash": str(hash), "shape": dict(shape)}:
                 shapes[hash] = shape
-            case {"type": "api-request-blob", "hash": str(hash), "message": message}:
+            case {"type": "api-request-blob", "hash": str(hash), "message": dict(message)}:
                 blobs[hash] = message
-            case {"type": "assistant", "requestRef": str(ref), "message": {"content": list(blocks)}}:
-                answers.setdefault(ref, []).extend(blocks)
+            case {"type": "assistant" | "user", "message": {"role": str(role), "content": content}}:
+                if line.get("isSidechain") is not True:
+                    _add_to(said, role, content)
             case {"type": "api-request", "id": str(id), "shapeHash": str(hash), "tail": list(tail)}:
-                base = as_str(line.get("base"))
-                answer = {"role": "assistant", "content": answers.get(base, [])}
-                kept = sent.get(base, [])[: as_count(line.get("keep"))]
-                sent[id] = [*kept, *(blobs.get(each, answer) for each in tail)]
+                kept = sent.get(as_str(line.get("base")), [])[: as_count(line.get("keep"))]
+                sent[id] = [*kept, *_find_messages(tail, blobs, said)]
+                said = []
                 request = {**as_dict(line.get("params")), **shapes.get(hash, {}), "messages": sent[id]}
                 yield id, _mark(request, line.get("cacheControl"))
+
+
+def _add_to(said: list[dict[str, Any]], role: str, content: object) -> None:
+    """Add what somebody said. Blocks of the same speaker are one message."""
+    blocks = content if isinstance(content, list) else [{"type": "text", "text": content}]
+    if said and said[-1]["role"] == role:
+        said[-1]["content"] += blocks
+    else:
+        said.append({"role": role, "content": list(blocks)})
+
+
+def _find_messages(
+    tail: list[Any], blobs: Mapping[str, dict[str, Any]], said: list[dict[str, Any]]
+) -> Iterator[dict[str, Any]]:
+    """Yield messages by their hashes. Those without a blob were sent as they were said."""
+    waiting = deque(said)
+    for hash in tail:
+        message = blobs.get(hash) if isinstance(hash, str) else None
+        if waiting and (message is None or message.get("role") == waiting[0]["role"]):
+            own = waiting.popleft()
+            message = message or own
+        if message is not None:
+            yield message
 
 
 def _mark(request: dict[str, Any], marks: object) -> dict[str, Any]:
@@ -224,6 +248,10 @@ def _mark(request: dict[str, Any], marks: object) -> dict[str, Any]:
             at = at[step] if inside or (isinstance(at, Mapping) and step in at) else None
         if isinstance(at, dict):
             at["cache_control"] = mark.get("value")
+    for message in marked["messages"]:
+        match message.get("content"):
+            case [{"type": "text", "text": str(text)} as only] if only.keys() == {"type", "text"}:
+                message["content"] = text  # it is a block only to be marked
     return marked
 
 

@@ -846,7 +846,8 @@ def _write_reply(reply: Reply) -> tuple[JsonObject, list[bytes]]:
         "role": "assistant",
         "model": reply.model or "scripted",
     }
-    counts = {"input_tokens": usage.prompt, "output_tokens": usage.completion}
+    counts = {"input_tokens": usage.prompt - usage.cached, "output_tokens": usage.completion}
+    counts |= {"cache_read_input_tokens": usage.cached} if usage.cached else {}
     start = whole | {"content": [], "stop_reason": None, "stop_sequence": None, "usage": counts | {"output_tokens": 1}}
     events: list[JsonObject] = [{"type": "message_start", "message": start}, {"type": "ping"}]
     for index, block in enumerate(blocks):
