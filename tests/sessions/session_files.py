@@ -6,6 +6,7 @@ from contextlib import closing
 from datetime import UTC, datetime
 
 START = 1_795_000_000.0
+SETUP = "<session_context>\nThis is the Gemini CLI. We are setting up the context for our chat."
 PARA = "The lighthouse of Porto was built in 1882 by the keeper Mia Reis. "
 
 
@@ -165,7 +166,7 @@ def gemini_cli(home):
     answer = {"id": "m2", "timestamp": stamp(2), "type": "gemini", "model": "gemini-2.5-pro", "tokens": tokens}
     lines = [
         {"sessionId": "9e31", "projectHash": "p", "startTime": stamp(0)},
-        {"$set": {"messages": [{"id": "m0", "type": "user", "timestamp": stamp(0), "content": [{"text": "Set up."}]}]}},
+        {"$set": {"messages": [{"id": "m0", "type": "user", "timestamp": stamp(0), "content": [{"text": SETUP}]}]}},
         {"id": "m1", "timestamp": stamp(1), "type": "user", "content": [{"text": "Which page mentions 1882?"}]},
         {**answer, "content": "", "toolCalls": [call]},
         {**answer, "content": "", "toolCalls": [done], "thoughts": [{"description": "Read it."}]},
