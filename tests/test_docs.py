@@ -160,6 +160,7 @@ def an_empty_home(tmp_path, monkeypatch):
     for variable in [name for name in os.environ if name.startswith("BRIMFUL_")]:
         monkeypatch.delenv(variable)
     monkeypatch.setenv("PATH", os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"])))
+    monkeypatch.setenv("HOME", str(tmp_path))  # where `brimful install` and `brimful doctor` look for programs
     monkeypatch.setenv("COLUMNS", "120")
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setenv("PYTHONUTF8", "1")

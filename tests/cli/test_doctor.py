@@ -15,6 +15,13 @@ def parts(result):
     return {each["part"]: each for each in json.loads(result.stdout)}
 
 
+@pytest.fixture(autouse=True)
+def no_programs(tmp_path, monkeypatch):
+    """Check none of the programs of the user who runs the tests."""
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("PATH", "")
+
+
 @pytest.fixture
 def models_server():
     """Yield the URL of a server that lists two models."""

@@ -13,6 +13,7 @@ from contextlib import suppress
 from difflib import unified_diff
 from http.client import HTTPException
 from importlib.resources import files
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 from urllib.request import urlopen
@@ -32,6 +33,7 @@ _BOM: Final = b"\xef\xbb\xbf"
 _SECONDS: Final = 120  # for a command of another program
 _ANSWER_SECONDS: Final = 5.0  # for our server
 _OWN_HEAD: Final = (b"/**", b" * Brimful for ")  # how the lines of a file of ours begin, in any version
+_GEMINI: Final = "https://generativelanguage.googleapis.com/v1beta"
 _MCP: Final = {"command": "brimful", "args": ["mcp", "--plugin"]}
 _HOOK: Final = "brimful hook"
 _EVENTS: Final = ("SessionStart", "UserPromptSubmit", "PostToolUse", "PreCompact", "SessionEnd")
@@ -388,8 +390,10 @@ def _plugin(*folders: str) -> Callable[[Path, Options], tuple[Change, ...]]:
     return lambda home, _: (OwnFile(path=home.joinpath(*folders, "brimful.js"), content=_package_file("brimful.js")),)
 
 
-def _set_url(title: str) -> Callable[[Options], tuple[str, ...]]:
-    return lambda options: (f"set BRIMFUL_URL={options.url} where {title} runs",) if options.url else ()
+def _start_server(title: str) -> Callable[[Options], tuple[str, ...]]:
+    """Return what says how the plugin reaches its server."""
+    start = "start the server, which the plugin asks: brimful serve"
+    return lambda options: (start, f"set BRIMFUL_URL={options.url} where {title} runs") if options.url else (start,)
 
 
 PROGRAMS: Final[dict[str, Program]] = {
@@ -424,7 +428,7 @@ PROGRAMS: Final[dict[str, Program]] = {
         changes=_plugin("plugin"),
         needs_server=True,
         takes_url=True,
-        notes=_set_url("opencode"),
+        notes=_start_server("opencode"),
     ),
     "pi": Program(
         title="pi",
@@ -433,7 +437,7 @@ PROGRAMS: Final[dict[str, Program]] = {
         changes=_plugin("extensions"),
         needs_server=True,
         takes_url=True,
-        notes=_set_url("pi"),
+        notes=_start_server("pi"),
     ),
     "gemini-cli": Program(
         title="Gemini CLI",
@@ -444,7 +448,7 @@ PROGRAMS: Final[dict[str, Program]] = {
         takes_url=True,
         notes=lambda options: (
             (
-                "to trim requests as well, run `brimful serve --upstream gemini` and set "
+                f"to trim requests as well, run `brimful serve --upstream {_GEMINI}` and set "
                 f"GOOGLE_GEMINI_BASE_URL={options.url or DEFAULT_URL}"
             ),
         ),
@@ -470,7 +474,7 @@ def plan_install(name: str, options: Options, environ: Mapping[str, str] = os.en
         actions=actions,
         commands=program.commands(options) if lacks else (),
         folder=options.project,
-        notes=(*_missing_commands(program), *program.notes(options)),
+        notes=(*_missing_parts(program), *program.notes(options)),
     )
 
 
@@ -600,7 +604,7 @@ def check(name: str, environ: Mapping[str, str] = os.environ) -> list[str]:
     missing = () if shutil.which(program.executable) else (f"`{program.executable}` is not on the PATH",)
     environment = _check_hermes() if name == "hermes" else ()
     server = _check_server(environ.get("BRIMFUL_URL") or DEFAULT_URL) if program.needs_server else ()
-    return [*missing, *_missing_commands(program), *environment, *server]
+    return [*missing, *_missing_parts(program), *environment, *server]
 
 
 def _check_server(url: str) -> tuple[str, ...]:
@@ -611,10 +615,16 @@ def _check_server(url: str) -> tuple[str, ...]:
         return (f"no server answers at {url}: run `brimful serve` ({error})",)
 
 
-def _missing_commands(program: Program) -> tuple[str, ...]:
-    if not program.uses_command or shutil.which("brimful"):
-        return ()
-    return (f"{program.title} starts `brimful`, which is not on the PATH: `pipx install brimful` puts it there",)
+def _missing_parts(program: Program) -> tuple[str, ...]:
+    """Return what Brimful itself lacks for a program."""
+    missing = []
+    if program.uses_command and not shutil.which("brimful"):
+        missing.append(f"{program.title} starts `brimful`, which is not on the PATH: run `pipx install 'brimful[mcp]'`")
+    elif program.uses_command and find_spec("mcp") is None:
+        missing.append("`brimful mcp` needs an optional dependency: run `pip install 'brimful[mcp]'`")
+    if program.needs_server and find_spec("starlette") is None:
+        missing.append("`brimful serve` needs optional dependencies: run `pip install 'brimful[server]'`")
+    return tuple(missing)
 
 
 def _check_hermes() -> tuple[str, ...]:
