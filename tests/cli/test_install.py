@@ -185,6 +185,21 @@ def test_hermes_without_brimful_in_its_environment_is_told_what_to_run(run, add_
     assert f"uv pip install --python {python} brimful" in run("install", "hermes", "--dry-run").stdout
 
 
+def test_what_is_installed_is_in_the_package(home, run, monkeypatch):
+    monkeypatch.undo()
+    monkeypatch.setenv("HOME", str(home))
+    for name in ("opencode", "pi", "codex"):
+        run("install", name, "--yes")
+    package = plans.package_folder(".")
+    for path in (".config/opencode/plugin/brimful.js", ".pi/agent/extensions/brimful.js"):
+        assert (home / path).read_bytes() == (package / "brimful.js").read_bytes()
+        assert plans.OwnFile(path=home / path, content=b"another version").undo()[0] is not None
+    assert (package / "claude-code/.claude-plugin/marketplace.json").is_file()
+    assert json.loads((home / ".codex/hooks.json").read_text()) == json.loads(
+        (package / "codex/hooks.json").read_text()
+    )
+
+
 # -- what holds for all ------------------------------------------------------------------------------------------------
 
 
