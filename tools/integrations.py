@@ -58,6 +58,7 @@ TABLE = {
     "crewai": Environment(packages=("crewai>=1.15,<2",), pages=("adapters/crewai.md",)),
     "dspy": Environment(packages=("dspy>=3.4,<4",), pages=("adapters/dspy.md",)),
     "haystack": Environment(extras=("haystack",), modules=("haystack",), pages=("adapters/haystack.md",)),
+    "hermes": Environment(packages=("hermes-agent>=0.19,<0.20",), program="hermes"),
     "langchain": Environment(
         extras=("langchain", "langgraph"),
         packages=("langchain-tests>=1.1,<2", "pytest-asyncio>=1", "pytest-socket"),

@@ -10,16 +10,16 @@ from itertools import repeat
 from pathlib import Path
 
 import pytest
-import scripted
 
 import brimful
 from brimful.core.content import ToolCall
 from brimful.core.labels import HISTORY_CLOSE, HISTORY_OPEN
 from brimful.records.reply import Reply
 from brimful.testing import ScriptedServer
+from programs import scripted
 from server.upstream import serving
 
-STEPS = int(os.environ.get("HERMES_STEPS", "200"))
+STEPS = int(os.environ.get("HERMES_STEPS", "60"))  # 200 take minutes
 LIMIT = 32_000  # tokens; instructions and tools alone have 13,000, and 16,000 for Claude
 MODELS = {"openai": "gpt-4o", "anthropic": "claude-sonnet-4-5"}
 MODES = {"openai": "chat_completions", "anthropic": "anthropic_messages"}
