@@ -55,6 +55,10 @@ TABLE = {
     "claude-agent": Environment(
         extras=("claude-agent", "server"), modules=("claude_agent",), pages=("adapters/claude-agent-sdk.md",)
     ),
+    "claude-code": Environment(
+        extras=("mcp", "server"), npm=("node@22.23.3", "@anthropic-ai/claude-code@2.1.326"), program="claude_code"
+    ),
+    "codex": Environment(extras=("mcp", "server"), npm=("@openai/codex@0.169.0",), program="codex"),
     "crewai": Environment(packages=("crewai>=1.15,<2",), pages=("adapters/crewai.md",)),
     "dspy": Environment(packages=("dspy>=3.4,<4",), pages=("adapters/dspy.md",)),
     "haystack": Environment(extras=("haystack",), modules=("haystack",), pages=("adapters/haystack.md",)),

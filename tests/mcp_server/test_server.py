@@ -170,6 +170,14 @@ def test_recall_can_be_limited_to_a_room(call):
     assert call("recall", {"query": "ladder", "room": "cellar"}, fails=True) == "no room 'cellar'"
 
 
+def test_recall_by_a_handle_returns_the_record(call):
+    assert call("recall", {"handle": "m2"}) == "The ladder cost 80 euros."
+    assert call("recall", {"handle": '[… recall "m2"]', "query": "tea"}) == "The ladder cost 80 euros."
+    assert call("recall", {"handle": "mem-tea"}, user="ada") == "Ada prefers green tea."
+    for handle, user in (("hidden", None), ("mem-tea", "bob"), ("m2", "bob"), ("r0123456789", None)):
+        assert call("recall", {"handle": handle}, user=user, fails=True) == f"no memory or message {handle!r}"
+
+
 def test_memories_are_listed_page_by_page(call):
     page = call("memories")
     assert [word in page for word in ("mem-stamps", "mem-office", "mem-tea")] == [True] * 3
@@ -269,8 +277,8 @@ def test_memories_can_be_written_pinned_and_forgotten(ask):
 @pytest.mark.parametrize(
     ("name", "arguments", "problem"),
     [
-        ("recall", {}, "query: is required"),
-        ("recall", {"query": None}, "query: is required"),
+        ("recall", {}, "query: must not be empty"),
+        ("recall", {"query": None}, "query: must not be empty"),
         ("recall", {"query": " "}, "query: must not be empty"),
         ("recall", {"query": "tea", "budget": 0}, "budget: expected 'int' >= 50"),
         ("recall", {"query": "tea", "budget": -5}, "budget: expected 'int' >= 50"),
@@ -279,7 +287,7 @@ def test_memories_can_be_written_pinned_and_forgotten(ask):
         (
             "recall",
             {"query": "tea", "limit": 3},
-            "limit: is no argument of this tool; it takes query, user, room, budget",
+            "limit: is no argument of this tool; it takes query, handle, user, room, budget",
         ),
         ("remember", {"text": ""}, "content: is empty: a memory needs a text"),
         ("remember", {"text": "x", "type": "vague"}, "type: invalid enum value 'vague'"),

@@ -6,12 +6,12 @@ from importlib.resources import files
 from itertools import count, pairwise
 
 import pytest
-from programs.large_results import STEPS, recall, shortened_results, tokens_of, write_pages
-from programs.scripted import TASK, ScriptedAgent, run_program
-from server.upstream import serving
 
 import brimful
 from brimful.testing import find_violations
+from programs.large_results import STEPS, recall, shortened_results, tokens_of, write_pages
+from programs.scripted import TASK, ScriptedAgent, run_program
+from server.upstream import serving
 
 PLUGIN = str(files("brimful") / "plugins" / "claude-code")
 RECALL = "mcp__plugin_brimful_brimful__recall"
@@ -102,9 +102,10 @@ def test_a_run_with_large_results_needs_at_most_half_the_tokens(agents, record_p
 
 
 def test_every_request_begins_with_the_one_before_it(agents):
-    for before, after in pairwise(agents[0].requests):
-        assert plain(after)[: len(plain(before))] == plain(before)
-        assert find_violations(after, "anthropic") == []
+    for agent in agents:
+        for before, after in pairwise(agent.requests):
+            assert plain(after)[: len(plain(before))] == plain(before)
+            assert find_violations(after, "anthropic") == []
 
 
 def test_the_model_sees_what_it_asked_for(agents):
@@ -113,7 +114,8 @@ def test_the_model_sees_what_it_asked_for(agents):
     assert all("[… recall " in text for text in shown.values())
 
 
-def test_every_original_comes_back_through_the_mcp_server(agents, folders):
+@pytest.mark.usefixtures("agents")
+def test_every_original_comes_back_through_the_mcp_server(folders):
     noted = shortened_results(folders[0])
     assert len({each["handle"] for each in noted}) == len(noted) == STEPS
     pages = {(folders[0] / f"page{number}.txt").read_text().rstrip("\n") for number in range(STEPS)}
@@ -121,14 +123,16 @@ def test_every_original_comes_back_through_the_mcp_server(agents, folders):
     assert {text.rstrip("\n") for text in recalled} == pages
 
 
-def test_a_recalled_original_keeps_its_budget(agents, folders):
+@pytest.mark.usefixtures("agents")
+def test_a_recalled_original_keeps_its_budget(folders):
     handle = next(each["handle"] for each in shortened_results(folders[0]) if "page7" in each["about"])
     [part] = recall(folders[0], [handle], query="the lighthouse of Porto", budget=300)
     assert "214 steps" in part
     assert brimful.count(part, model="gpt-4o").tokens <= 300
 
 
-def test_the_session_is_imported_once(agents, folders):
+@pytest.mark.usefixtures("agents")
+def test_the_session_is_imported_once(folders):
     async def list_messages():
         async with brimful.Engine(f"sqlite:///{folders[0]}/.local/share/brimful/plugins.db") as engine:
             rooms = await engine.store.rooms_of(None, limit=10)

@@ -7,12 +7,12 @@ from importlib.resources import files
 from itertools import pairwise
 
 import pytest
-from programs.large_results import STEPS, recall, shortened_results, tokens_of, write_pages
-from programs.scripted import TASK, run_program
-from server.upstream import serving
 
 import brimful
 from brimful.testing import FakeResponses
+from programs.large_results import STEPS, recall, shortened_results, tokens_of, write_pages
+from programs.scripted import TASK, run_program
+from server.upstream import serving
 
 PLUGIN = files("brimful") / "plugins" / "codex"
 ANSWER = "Page 7 mentions it."
@@ -83,9 +83,11 @@ def test_a_run_with_large_results_needs_at_most_half_the_tokens(runs, record_pro
 
 
 def test_every_request_begins_with_the_one_before_it(runs):
-    for before, after in pairwise(runs[0]):
-        assert after["input"][: len(before["input"])] == before["input"]
-        assert FakeResponses().find_broken_item(after["input"]) is None
+    for requests in runs:
+        for before, after in pairwise(requests):
+            assert after["input"][: len(before["input"])] == before["input"]
+            assert after["tools"] == before["tools"]
+            assert FakeResponses().find_broken_item(after["input"]) is None
 
 
 def test_every_original_comes_back_through_the_mcp_server(runs, folders):
@@ -96,7 +98,8 @@ def test_every_original_comes_back_through_the_mcp_server(runs, folders):
     assert recalled == without  # what Codex itself shows, which is not always all
 
 
-def test_the_session_is_imported_once(runs, folders):
+@pytest.mark.usefixtures("runs")
+def test_the_session_is_imported_once(folders):
     async def list_messages():
         async with brimful.Engine(f"sqlite:///{folders[0]}/.local/share/brimful/plugins.db") as engine:
             rooms = await engine.store.rooms_of(None, limit=10)

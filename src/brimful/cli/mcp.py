@@ -36,7 +36,7 @@ def register(app: typer.Typer) -> None:
     app.command("mcp", epilog=EXAMPLES)(mcp)
 
 
-def mcp(
+def mcp(  # noqa: PLR0913 - the options
     *,
     write: Annotated[
         bool, typer.Option("--write", help="Also offer remember and forget. A missing store is created.")

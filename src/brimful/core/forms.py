@@ -446,7 +446,7 @@ def _make_shortener(
     text: str, counter: TokenCounter, query: str = "", focus: Sequence[tuple[int, int]] = ()
 ) -> Shortener:
     any_query = ""  # the structure is cached for all of them
-    return Shortener(_analyze(text, any_query), lambda part: counter.text(part).upper, query, focus)
+    return Shortener(_analyze(text, any_query, None), lambda part: counter.text(part).upper, query, focus)
 
 
 _analyze: Final = memoize(TextStructure, name="forms", size=lambda args, _: _STRUCTURE_SIZE * content_bytes(args[0]))

@@ -1,13 +1,12 @@
 """Answer the hooks of Claude Code, Codex and Qwen Code.
 
-A large result of a tool is replaced when it arrives by a shorter form with a handle, and the original is stored. Nothing
-is changed after that, so every request begins with the one before it. A hook runs for every call of a tool, so what is
-slow to import is imported when it is needed.
+When a large result of a tool arrives, it is replaced by a shorter form with a handle, and the original is stored.
+Nothing is changed after that, so every request begins with the one before it. A hook runs for every call of a tool, so
+what is slow to import is imported when it is needed.
 """
 
 import asyncio
 import json
-import os
 import re
 import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -23,7 +22,6 @@ from brimful.plugins.shortener import Original, ResultShortener
 from brimful.plugins.tool_results import is_foreign, plain_result, shorten_result
 
 if TYPE_CHECKING:
-    from brimful.records import Memory
     from brimful.stores import Store
 
 Program = Literal["claude-code", "codex", "qwen-code"]
@@ -146,7 +144,7 @@ class _Hook:
         """Explain the marks once; after a compaction, with the task and the handles that there are."""
         explanation = (
             f"Brimful shortens tool results of more than {self._limit:,} tokens. A shortened result ends with a mark "
-            f'like [… recall "r0123456789"]. To read what was left out, {_HOW}.'
+            f'like [… recall "r0123456789"], in JSON with "recall r0123456789". To read what was left out, {_HOW}.'
         )
         is_compacted = self._text("source") == "compact"
         if not is_compacted and self._log.entries:
@@ -247,27 +245,27 @@ def status_line(status: Mapping[str, Any], folder: Path) -> str:
     >>> window = {"total_input_tokens": 61_000, "context_window_size": 200_000, "used_percentage": 30.5}
     >>> cache = {"hit_ratio": 0.92, "last_miss_cause": "ttl_expired_5m"}
     >>> status_line({"context_window": window, "prompt_cache": cache}, Path("missing"))
-    '61k of 200k tokens (30 %) · cache 92 % · last miss: ttl_expired_5m'
+    '61k of 200k tokens · 30 % full · cache 92 % · last miss: ttl_expired_5m'
     """
-    window, cache = (value if isinstance(value := status.get(key), dict) else {} for key in _STATUS)
-    used, size, share = (window.get(key) for key in ("total_input_tokens", "context_window_size", "used_percentage"))
-    ratio, cause, session = cache.get("hit_ratio"), cache.get("last_miss_cause"), status.get("session_id")
+    window, cache = _dict(status, "context_window"), _dict(status, "prompt_cache")
+    session, cause = status.get("session_id"), cache.get("last_miss_cause")
     saved = SessionLog(folder, "claude-code", session).saved if isinstance(session, str) else 0
-    parts = [
-        f"{_thousands(used)} of {_thousands(size)} tokens ({share:.0f} %)" if _are_numbers(used, size, share) else "",
-        f"cache {ratio:.0%}".replace("%", " %") if _are_numbers(ratio) else "",
+    parts = (
+        _format("{:.0f}k of {:.0f}k tokens", window, "total_input_tokens", "context_window_size", scale=1_000),
+        _format("{:.0f} % full", window, "used_percentage"),
+        _format("cache {:.0f} %", cache, "hit_ratio", scale=0.01),
         f"last miss: {cause}" if isinstance(cause, str) and cause else "",
-        f"Brimful saved {_thousands(saved)}" if saved else "",
-    ]
+        f"Brimful saved {saved / 1_000:.0f}k" if saved else "",
+    )
     return " · ".join(filter(None, parts))
 
 
-_STATUS: Final = ("context_window", "prompt_cache")
+def _dict(status: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    value = status.get(key)
+    return value if isinstance(value, dict) else {}
 
 
-def _are_numbers(*values: Any) -> bool:
-    return all(isinstance(value, int | float) for value in values)
-
-
-def _thousands(tokens: float) -> str:
-    return f"{tokens / 1_000:.0f}k" if tokens >= 1_000 else f"{tokens:.0f}"  # noqa: PLR2004 - a thousand
+def _format(text: str, values: Mapping[str, Any], *keys: str, scale: float = 1) -> str:
+    """Return a text with values in it; nothing if one is missing."""
+    numbers = [value / scale for key in keys if isinstance(value := values.get(key), int | float)]
+    return text.format(*numbers) if len(numbers) == len(keys) else ""

@@ -42,12 +42,13 @@ def data_folder(environ: Mapping[str, str] = os.environ) -> Path:
 
 def store_url(folder: Path) -> str:
     """Return the URL of the plugins' store. Creates the folder, so that the store can be created in it."""
-    folder.mkdir(mode=_OWNER_ONLY, parents=True, exist_ok=True)
+    _make_folder(folder)
     return f"sqlite:///{folder / STORE}"
 
 
 def report_error(folder: Path, line: str) -> None:
     """Append a line to the log of errors."""
+    _make_folder(folder)
     path = folder / _ERRORS
     if path.exists() and path.stat().st_size > _MAX_ERRORS:
         path.unlink()
@@ -59,6 +60,7 @@ class SessionLog:
 
     def __init__(self, folder: Path, program: str, session: str) -> None:
         self.room = f"{program}/{session}"
+        self._folder = folder
         self._path = folder / "sessions" / f"{file_name(self.room)}.jsonl"
         self._entries: list[dict[str, Any]] | None = None
 
@@ -72,6 +74,8 @@ class SessionLog:
 
     def add(self, **entry: Any) -> None:
         """Append an entry."""
+        _make_folder(self._folder)
+        _make_folder(self._path.parent)
         _append(self._path, json.dumps(entry))
         self.entries.append(entry)
 
@@ -104,14 +108,19 @@ def file_name(id: str) -> str:
     """Return an id as the name of a file: different for each id, whatever is in it.
 
     >>> file_name("codex/01a1f15c-3a96")
-    'codex_01a1f15c-3a96-ce0c3f'
+    'codex_01a1f15c-3a96-f64767'
     """
     digest = hashlib.sha256(id.encode("utf-8", "surrogatepass")).hexdigest()
     return f"{_UNSAFE.sub('_', id)[:_MAX_NAME]}-{digest[:6]}"
 
 
+def _make_folder(folder: Path) -> None:
+    """Create a folder that only its owner can read. What is above it is created as usual."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=_OWNER_ONLY, exist_ok=True)
+
+
 def _append(path: Path, line: str) -> None:
-    path.parent.mkdir(mode=_OWNER_ONLY, parents=True, exist_ok=True)
     create_private(path)
     with path.open("ab") as file:
         file.write(line.encode("utf-8", "replace") + b"\n")

@@ -7,7 +7,6 @@ from typing import Any, Final, NamedTuple
 from brimful.plugins.sessions import SessionLog
 from brimful.plugins.small_results import BYTES_PER_TOKEN
 
-
 _TOKENIZER: Final = "o200k_base"
 _KEPT_SHARE: Final = 2  # a shortened result has half the tokens of the limit
 _MAX_QUERY: Final = 2_000  # characters of each text that says what a result is for
@@ -48,9 +47,10 @@ class ResultShortener:
 
         def make(limit: int, count: Callable[[str], int], handle: str) -> str | None:
             shorter = shorten(text, limit, count, self._query)
-            if shorter is None or shorter.kind == "json":
-                return shorter and add_json_note(shorter.text, f"recall {handle}")
-            return shorter.text + _mark(handle)
+            if shorter is None:
+                return None
+            is_json = shorter.kind == "json"
+            return add_json_note(shorter.text, f"recall {handle}") if is_json else shorter.text + _mark(handle)
 
         return self._replace(text, make)
 
@@ -62,7 +62,7 @@ class ResultShortener:
         def make(limit: int, count: Callable[[str], int], handle: str) -> str | None:
             shortener = Shortener(TextStructure(text, self._query, "code"), count, self._query)
             shorter = shortener.shorten(limit)
-            return shorter and name_gaps(shorter.text, text) + _FILE_NOTE + _mark(handle)
+            return None if shorter is None else name_gaps(shorter.text, text) + _FILE_NOTE + _mark(handle)
 
         return self._replace(text, make)
 

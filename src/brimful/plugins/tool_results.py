@@ -13,7 +13,7 @@ Shorten = Callable[[str], str]
 _GAP: Final = re.compile(r"\[… ([\d,]+) lines?\]")
 
 
-def shorten_result(
+def shorten_result(  # noqa: PLR0911 - one for each form
     tool: str, arguments: Mapping[str, Any], result: Any, shorten: Shorten, shorten_file: Shorten
 ) -> Any:
     """Return a result of Claude Code with its texts shortened. `shorten_file` keeps whole lines.

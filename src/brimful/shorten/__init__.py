@@ -55,8 +55,8 @@ def shorten(text: str, limit: int, count: Callable[[str], int], query: str = "")
 class TextStructure:
     """What does not depend on a limit: the kind of a text, and its segments with their words.
 
-    It can be used for several queries. With a `query`, lines of a log that match it are not folded. The `kind` of a text
-    is detected, unless it is known.
+    It can be used for several queries. With a `query`, lines of a log that match it are not folded. The `kind` is
+    detected, unless it is known.
     """
 
     def __init__(self, text: str, query: str = "", kind: Kind | None = None) -> None:
