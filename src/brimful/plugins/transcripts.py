@@ -16,7 +16,7 @@ _NOT_THE_USER: Final = re.compile(
 _CODEX_ROLES: Final[Mapping[str, Role]] = {"UserMessage": "user", "AgentMessage": "assistant"}
 
 
-class Said(NamedTuple):
+class Utterance(NamedTuple):
     """A text of user or model, with its id in the file, and the position after its line."""
 
     id: str
@@ -26,15 +26,15 @@ class Said(NamedTuple):
     end: int
 
 
-def read_transcript(path: Path, start: int = 0) -> Iterator[Said]:
+def read_transcript(path: Path, start: int = 0) -> Iterator[Utterance]:
     """Yield what was said after a position of the file. The last line may be half written: it is left for later."""
     with path.open("rb") as file:
         file.seek(start)
         end = start
         for line in file:
             end += len(line)
-            if line.endswith(b"\n") and (said := _read_line(line, end)) is not None:
-                yield said
+            if line.endswith(b"\n") and (utterance := _read_line(line, end)) is not None:
+                yield utterance
 
 
 def is_from_user(text: str) -> bool:
@@ -42,7 +42,7 @@ def is_from_user(text: str) -> bool:
     return bool(text.strip()) and not _NOT_THE_USER.match(text)
 
 
-def _read_line(line: bytes, end: int) -> Said | None:
+def _read_line(line: bytes, end: int) -> Utterance | None:
     try:
         entry = json.loads(line)
     except (ValueError, RecursionError):
@@ -52,7 +52,7 @@ def _read_line(line: bytes, end: int) -> Said | None:
     id, role, text = _read_codex(entry) if entry.get("type") == "event_msg" else _read_claude(entry)
     if role is None or not id or not text.strip() or (role == "user" and not is_from_user(text)):
         return None
-    return Said(id, role, text, _read_time(entry.get("timestamp")), end)
+    return Utterance(id, role, text, _read_time(entry.get("timestamp")), end)
 
 
 def _read_claude(entry: Mapping[str, Any]) -> tuple[str, Role | None, str]:
