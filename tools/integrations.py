@@ -85,11 +85,11 @@ TABLE = {
         modules=("llama_index",),
         pages=("adapters/llama-index.md", "migrate/chat-memory-buffer.md"),
     ),
-    "opencode": Environment(extras=("server",), npm=("opencode-ai@1.18.33",), program="opencode"),
     "open-webui": Environment(extras=("server",), packages=("open-webui==0.12.4",), program="open_webui"),
     "openai-agents": Environment(
         extras=("openai-agents",), modules=("openai_agents",), pages=("adapters/openai-agents.md",)
     ),
+    "opencode": Environment(extras=("server",), npm=("opencode-ai@1.18.33",), program="opencode"),
     "pi": Environment(extras=("server",), npm=("@mariozechner/pi-coding-agent@0.73.1",), program="pi"),
     "pydantic-ai": Environment(extras=("pydantic-ai",), modules=("pydantic_ai",), pages=("adapters/pydantic-ai.md",)),
     "sessions": Environment(
