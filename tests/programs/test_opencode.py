@@ -13,7 +13,7 @@ from server.upstream import serving
 NONE = {}  # an environment without anything in it
 
 
-def run_opencode(folder, agent, *, options=None, environ=NONE):
+def run_opencode(folder, agent, *, options=None, environ=NONE, window=64_000):
     """Run the task in opencode with the plugin, and return what it printed.
 
     A file in `plugin` is found by itself. With options, the file is named in the configuration, and must be elsewhere.
@@ -25,7 +25,7 @@ def run_opencode(folder, agent, *, options=None, environ=NONE):
         provider = {
             "npm": "@ai-sdk/openai-compatible",
             "options": {"baseURL": f"{address}/v1", "apiKey": "x"},
-            "models": {"gpt-4o": {"tool_call": True, "limit": {"context": 64_000, "output": 4_000}}},
+            "models": {"gpt-4o": {"tool_call": True, "limit": {"context": window, "output": 4_000}}},
         }
         settings = {
             "permission": {"bash": "allow"},
@@ -72,3 +72,12 @@ def test_the_run_goes_on_if_the_server_is_killed(tmp_path, server):
     check_run(agent.requests[:16], least_shared=0.6)
     assert [len(each["messages"]) for each in agent.requests[16:]] == [2 + 2 * n for n in range(16, STEPS + 1)]
     assert len(find_warnings(tmp_path)) == 1
+
+
+def test_opencode_does_not_summarize_in_a_small_window(tmp_path, server):
+    address, _ = server
+    agent = Reader()
+    run_opencode(tmp_path, agent, environ={"BRIMFUL_URL": address}, window=LIMIT + 4_000)
+    check_run(agent.requests, least_shared=0.6)
+    assert len(agent.requests) == STEPS + 1
+    assert len(agent.others) == 1  # for the title

@@ -11,7 +11,7 @@ from programs.scripted import TASK, run_program
 from server.upstream import serving
 
 
-def run_pi(folder, agent, address):
+def run_pi(folder, agent, address, *, budget=str(LIMIT), window=64_000):
     """Run the task in pi with the extension; return what it printed, and its errors."""
     config = folder / ".pi" / "agent"
     (config / "extensions").mkdir(parents=True)
@@ -23,7 +23,7 @@ def run_pi(folder, agent, address):
             "name": "gpt-4o",
             "reasoning": False,
             "input": ["text"],
-            "contextWindow": 64_000,
+            "contextWindow": window,
             "maxTokens": 4_000,
             "cost": {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0},
         }
@@ -35,7 +35,7 @@ def run_pi(folder, agent, address):
         }
         (config / "models.json").write_text(json.dumps({"providers": {"px": provider}}))
         command = ["sh", "-c", 'exec "$@" 2> errors', "sh", "pi", "--provider", "px", "--model", "gpt-4o", "-p", TASK]
-        environ = {"HOME": str(folder), "BRIMFUL_URL": address, "BRIMFUL_BUDGET": str(LIMIT)}
+        environ = {"HOME": str(folder), "BRIMFUL_URL": address, "BRIMFUL_BUDGET": budget}
         output = run_program(command, folder / "work", environ)
     return output, (folder / "work" / "errors").read_text()
 
@@ -66,3 +66,12 @@ def test_the_run_goes_on_if_the_server_is_killed(tmp_path, server):
     check_run(agent.requests[:16], least_shared=0.6)
     assert [len(each["messages"]) for each in agent.requests[16:]] == [2 + 2 * n for n in range(16, STEPS + 1)]
     assert errors.count(WARNING) == 1
+
+
+def test_pi_does_not_summarize_in_a_small_window(tmp_path, server):
+    address, _ = server
+    agent = Reader()
+    run_pi(tmp_path, agent, address, budget="", window=LIMIT + 16_384)
+    check_run(agent.requests, least_shared=0.6)
+    assert len(agent.requests) == STEPS + 1
+    assert agent.others == []
