@@ -26,6 +26,7 @@ class ScriptedAgent:
     """
 
     other = "The report"
+    completion = 20  # tokens that it says it wrote
 
     def __init__(
         self,
@@ -59,7 +60,7 @@ class ScriptedAgent:
         return Reply(
             parts=parts,
             finish="tool-calls" if isinstance(parts[-1], ToolCall) else "stop",
-            usage=Usage(prompt=prompt, completion=20),
+            usage=Usage(prompt=prompt, completion=self.completion),
             model=str(request.get("model", "")),
             id=f"answer_{len(self.requests) + len(self.others)}",  # Claude Code joins answers with the same id
         )

@@ -54,6 +54,7 @@ class Program(NamedTuple):
     wire: str
     more: dict = {}
     other: str = "The log book"
+    completion: int = 210_000  # reported tokens: more than the window that programs believe in unless they are told
 
 
 DESCRIBED = {"description": "Print a page"}
@@ -72,6 +73,7 @@ PROGRAMS = {
         "exec_command",
         "cmd",
         "responses",
+        completion=190_000,  # it compacts at 244,800, whatever it is told
     ),
     "opencode": Program("opencode", ("opencode", "run", TASK), "bash", "command", "openai", DESCRIBED),
     "pi": Program("pi", ("pi", "--provider", "brimful", "--model", "gpt-4o", "-p", TASK), "bash", "command", "openai"),
@@ -126,15 +128,17 @@ class Reader(ScriptedAgent):
 
     def __init__(self, program, window):
         super().__init__(program.tool, TURNS, {}.get, wire=program.wire, tokens=tokens, window=window)
-        self.program, self.other = program, program.other
+        self.program, self.other, self.completion = program, program.other, program.completion
         self.pages, self.recalls = 0, 0
 
     def next_parts(self, request):
         code = re.search(r"access code of the lamp room is (\w{8})|(?<==sh open\.sh )(\w{8})", json.dumps(request))
         count = 2 if (len(self.requests) - self.recalls) % DOUBLE == 0 else 1
         numbers = range(self.pages + 1, min(self.pages + count, PAGES) + 1)
-        if code is None and self.pages >= LOCKED - 2:
+        if code is None and self.pages >= LOCKED - 2 and not self.recalls:
             return (self.recall("access code of the lamp room"),)
+        if code is None and self.pages >= LOCKED - 2:
+            return (Text(text="The code is lost."),)
         if numbers:
             self.pages = numbers[-1]
             return tuple(self.read_page(number, code) for number in numbers)
