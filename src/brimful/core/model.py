@@ -5,7 +5,7 @@ from typing import Final, Literal, Self
 
 import msgspec
 
-WrittenWire = Literal["openai", "anthropic", "gemini", "ollama", "text"]
+WrittenWire = Literal["openai", "anthropic", "responses", "gemini", "ollama", "text"]
 """The formats in which we write requests."""
 
 Runtime = Literal["transformers", "llama.cpp"]

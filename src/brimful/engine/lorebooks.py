@@ -17,6 +17,7 @@ from brimful.retrieval.cache import Cache
 from brimful.retrieval.search import LOREBOOK
 from brimful.stores import Store
 from brimful.threads import run_in_thread
+from brimful.wires.replies import as_string
 
 _MAX_CACHED: Final = 64  # sets of lorebooks
 _ENTRY_BYTES: Final = 5_000  # memory of an entry with its keywords and its text
@@ -80,7 +81,7 @@ class LoreLibrary:
         sources = {source: text for source, text in _get_persona_sources(persona).items() if source in needed}
         if "user" in needed and user is not None:
             known = await self._store.get(User, user)
-            sources["user"] = _string_or_empty(known.metadata.get("description")) if known else ""
+            sources["user"] = as_string(known.metadata.get("description")) if known else ""
         if persona is None:
             return PersonaInfo(sources=sources)
         tags = persona.metadata.get("tags")
@@ -165,9 +166,5 @@ def _get_persona_sources(persona: Persona | None) -> dict[Source, str]:
         "personality": character.personality,
         "scenario": character.scenario,
         "depth-prompt": "\n".join(note.text for note in persona.notes if note.depth),
-        "creator-notes": _string_or_empty(persona.metadata.get("creator_notes")),
+        "creator-notes": as_string(persona.metadata.get("creator_notes")),
     }
-
-
-def _string_or_empty(value: object) -> str:
-    return value if isinstance(value, str) else ""

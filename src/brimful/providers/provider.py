@@ -68,7 +68,7 @@ class HttpProvider:
     @property
     def wire(self) -> str:
         """The format of its requests."""
-        return self.dialect.wire.provider
+        return self.dialect.wire.name
 
     async def send(self, request: Request) -> Reply:
         """Return the complete reply."""

@@ -46,7 +46,6 @@ from brimful.wires.tools import arguments_text, json_text, map_flat_functions, o
 from brimful.wires.wire import (
     CountRequest,
     ReasoningRule,
-    ServerTraits,
     Wire,
     WirePaths,
     has_limit,
@@ -562,13 +561,6 @@ _COUNTED_FIELDS: Final = ("model", "input", "instructions", "tools", "tool_choic
 """Fields of a request that OpenAI counts."""
 
 
-def _prepare(request: Request, stream: bool, traits: ServerTraits) -> Request:  # noqa: FBT001 - as in a `Wire`
-    """Return a request as a server wants it. One for chat completions, without tools, is written in this API's form."""
-    del traits
-    own = _from_chat(request) if "messages" in request else request
-    return own | {"stream": True} if stream else own
-
-
 def _list_count_requests(request: Request) -> tuple[CountRequest, ...]:
     fields = {key: value for key, value in request.items() if key in _COUNTED_FIELDS}
     return (CountRequest("/responses/input_tokens", fields, "input_tokens"),)
@@ -645,16 +637,6 @@ def _read_usage(usage: JsonObject) -> Usage | None:
         completion=as_count(usage.get("output_tokens")),
         reasoning=as_count(as_object(usage.get("output_tokens_details")).get("reasoning_tokens")),
     )
-
-
-def _from_chat(request: Request) -> Request:
-    """Return a request for chat completions in the form of this API.
-
-    >>> _from_chat({"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "Hi"}]})
-    {'model': 'm', 'max_output_tokens': 9, 'input': [{'role': 'user', 'content': 'Hi'}]}
-    """
-    names = {"messages": "input", "max_tokens": "max_output_tokens", "max_completion_tokens": "max_output_tokens"}
-    return {names.get(key, key): value for key, value in request.items()}
 
 
 # -- rounds ------------------------------------------------------------------------------------------------------------
@@ -938,7 +920,7 @@ WIRE: Final = Wire(
     join_rounds=ResponsesAnswer,
     can_join=_can_join,
     get_path=lambda request, stream: "/responses",  # noqa: ARG005 - called by position
-    prepare=_prepare,
+    models_path="/models",
     count_requests=_list_count_requests,
     paths=WirePaths(root="/v1", completions=("/v1/responses",), prefixes=("/v1/responses",)),
     holds_content=lambda item: "role" in item or item.get("type") in _PLAIN_ITEMS,

@@ -190,7 +190,7 @@ def test_in_the_format_of_the_responses_api(start, upstream):
     client = start(upstream={"window": 2000}, fit=MODEL | {"compaction_wait": 60})
 
     def answer(sent):
-        text = WRITTEN if str(sent["input"][0]).find("You summarize") >= 0 else "Hello."
+        text = WRITTEN if str(sent.get("instructions")).startswith("You summarize") else "Hello."
         message = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]}
         return {"id": "resp_1", "object": "response", "status": "completed", "model": "up", "output": [message]}
 

@@ -270,7 +270,7 @@ class Chat:
             message=turn.message,
             model=served.model,
             window=served.window,
-            wire=upstream.wire.provider if upstream else None,
+            wire=upstream.wire.name if upstream else None,
             route=upstream.route if upstream else "",
             save=save,
             **turn.options,
