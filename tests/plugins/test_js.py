@@ -211,7 +211,9 @@ def running(folder, empty, *, wrap=lambda app: app, **config):
 @pytest.fixture
 def server(tmp_path, empty_sqlite):
     with running(tmp_path, empty_sqlite) as address:
-        yield address
+        hello = make_request("", [{"role": "user", "content": "Hi"}], [])
+        httpx2.post(f"{address}/brimful/v1/fit", json={"request": hello}, timeout=60).raise_for_status()
+        yield address  # its tables and vocabulary are loaded: a busy machine may need more than two seconds for that
 
 
 @pytest.fixture(params=PROGRAMS, ids=lambda each: each.name)
@@ -453,6 +455,15 @@ def test_tokens_that_opencode_does_not_show_are_taken_off_the_limit(agent, serve
 
 
 @pytest.mark.parametrize("program", [Opencode], ids=["opencode"], indirect=True)
+def test_the_first_request_leaves_room_for_the_system_prompt_of_opencode(agent, server):
+    done = call_plugin(agent, server, [len(agent.messages)] * 2)
+    assert done["warnings"] == []
+    first, second = done["results"]
+    assert count(agent.request(first["messages"])) < 0.6 * BUDGET
+    assert count(agent.request(second["messages"])) > 0.7 * BUDGET
+
+
+@pytest.mark.parametrize("program", [Opencode], ids=["opencode"], indirect=True)
 def test_parts_of_opencode_are_counted_as_they_are_sent(program, server):
     user, step = program.messages[0], program.messages[1]
     user["parts"] += [
@@ -474,7 +485,7 @@ def test_parts_of_opencode_are_counted_as_they_are_sent(program, server):
     failed, aborted = copy.deepcopy(step), copy.deepcopy(step)
     failed["info"]["error"] = {"name": "APIError", "data": {}}
     aborted["info"]["error"] = {"name": "MessageAbortedError", "data": {}}
-    aborted["parts"][1]["callID"] = "aborted"
+    failed["parts"][1]["callID"], aborted["parts"][1]["callID"] = "failed", "aborted"
     thought = copy.deepcopy(step)
     thought["parts"] = [{"type": "reasoning", "text": "Hm."}]
     program.messages += [failed, aborted, thought, {"info": step["info"], "parts": []}]
@@ -493,7 +504,8 @@ def test_parts_of_opencode_are_counted_as_they_are_sent(program, server):
     assert results["odd_0"] == "[Tool execution was interrupted]"
     assert results["odd_1"] == "half"
     assert results["odd_2"] == "[Old tool result content cleared]"
-    assert list(results).count("aborted") == 1
+    assert "aborted" in results
+    assert "failed" not in results
     assert "hidden" not in json.dumps(sent)
 
 
