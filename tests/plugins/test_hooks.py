@@ -381,6 +381,14 @@ def test_a_session_is_imported_piece_by_piece_and_each_message_once(tmp_path, pr
     assert said(tmp_path, f"{program}/s1") == everything
 
 
+def test_keys_in_a_session_are_masked_before_it_is_stored(tmp_path):
+    key = "ghp_" + "a1B2" * 9
+    line = {"type": "user", "uuid": "u1", "message": {"content": f"Use {key} for the upload."}}
+    (tmp_path / "session.jsonl").write_text(json.dumps(line) + "\n")
+    answer(event("SessionEnd", transcript_path=str(tmp_path / "session.jsonl")), tmp_path, "claude-code")
+    assert said(tmp_path, "claude-code/s1") == [("user", "Use [masked: github-token] for the upload.")]
+
+
 # -- the command -------------------------------------------------------------------------------------------------------
 
 

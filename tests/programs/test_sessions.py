@@ -8,7 +8,9 @@ import pytest
 
 from brimful.core.content import Text
 from brimful.records import Usage
-from brimful.sessions import claude_code, find_misses, find_sessions
+from brimful.sessions import claude_code
+from brimful.sessions.cache import find_misses
+from brimful.sessions.files import find_sessions
 from programs.scripted import TASK, ScriptedAgent, run_program
 from server.upstream import serving
 

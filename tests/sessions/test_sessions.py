@@ -7,23 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from brimful.errors import InvalidValue, UnknownRecord
-from brimful.sessions import (
-    Call,
-    Compaction,
-    Piece,
-    Window,
-    claude_code,
-    find_losses,
-    find_misses,
-    find_session,
-    find_sessions,
-    lost,
-    read_windows,
-)
-from brimful.sessions.events import Unknown
+from brimful.sessions import claude_code, lost
+from brimful.sessions.cache import find_misses
+from brimful.sessions.events import Call, Compaction, Piece, Unknown
+from brimful.sessions.files import find_session, find_sessions
+from brimful.sessions.lost import find_losses
 from brimful.sessions.records import SessionRecords
 from brimful.sessions.secrets import mask
-from brimful.sessions.window import find_counter
+from brimful.sessions.window import Window, find_counter, read_windows
 from sessions.session_files import PARA, START, ClaudeCode, all_programs, codex, gemini_cli, hermes, opencode
 
 PROGRAMS = ["claude-code", "codex", "gemini-cli", "hermes", "opencode"]

@@ -19,7 +19,10 @@ from brimful.views.explain import plural
 
 if TYPE_CHECKING:
     from brimful.engine import Engine
-    from brimful.sessions import Loss, Miss, SessionFile, Turn, Window
+    from brimful.sessions.cache import Miss
+    from brimful.sessions.files import SessionFile
+    from brimful.sessions.lost import Loss
+    from brimful.sessions.window import Turn, Window
 
 EXAMPLES: Final = """\
 Examples:
@@ -78,7 +81,7 @@ def register(app: typer.Typer) -> None:
 
 def list_sessions(*, program: ProgramFilter = None, limit: Limit = 20, as_json: Json = False) -> None:
     """List sessions, the newest first."""
-    from brimful.sessions import find_sessions  # noqa: PLC0415 - other commands do not need it
+    from brimful.sessions.files import find_sessions  # noqa: PLC0415 - other commands do not need it
 
     found = find_sessions(Path.home(), os.environ, program)[:limit]
     if as_json:
@@ -117,7 +120,8 @@ def show(
 
 def cache(name: SessionName, *, as_json: Json = False) -> None:
     """Show each miss of the prompt cache: its cause, its cost, and what would have avoided it."""
-    from brimful.sessions import find_misses, find_session  # noqa: PLC0415 - see above
+    from brimful.sessions.cache import find_misses  # noqa: PLC0415 - see above
+    from brimful.sessions.files import find_session  # noqa: PLC0415
 
     session = find_session(name, Path.home(), os.environ)
     with progress("read", session.size, quiet=as_json) as advance:
@@ -137,7 +141,8 @@ def lost(name: SessionName, *, as_json: Json = False) -> None:
     A call that was made again, or a value in a later call that only dropped
     pieces had. The handle of a piece gives it back: `brimful sessions recall`.
     """
-    from brimful.sessions import find_losses, find_session  # noqa: PLC0415 - see above
+    from brimful.sessions.files import find_session  # noqa: PLC0415 - see above
+    from brimful.sessions.lost import find_losses  # noqa: PLC0415
 
     session = find_session(name, Path.home(), os.environ)
     with progress("read", session.size, quiet=as_json) as advance:
@@ -162,7 +167,7 @@ def recall(
     """Give back pieces of a session, such as what a compaction threw away."""
     if bool(handle) == bool(query):
         raise typer.BadParameter("pass either a HANDLE or --query", param_hint="'HANDLE'")
-    from brimful.sessions import find_session  # noqa: PLC0415 - see above
+    from brimful.sessions.files import find_session  # noqa: PLC0415 - see above
     from brimful.sessions.lost import recall as recall_pieces  # noqa: PLC0415
     from brimful.sessions.window import find_counter  # noqa: PLC0415
 
@@ -191,7 +196,7 @@ def import_sessions(
     """
     if bool(names) == all_sessions:
         raise typer.BadParameter("pass either sessions or --all", param_hint="'SESSION'")
-    from brimful.sessions import find_session, find_sessions  # noqa: PLC0415 - see above
+    from brimful.sessions.files import find_session, find_sessions  # noqa: PLC0415 - see above
 
     home = Path.home()
     found = [find_session(each, home, os.environ) for each in names or ()]
@@ -247,7 +252,8 @@ async def _import(engine: "Engine", session: "SessionFile", user: str | None, le
 
 
 def _read_turns(name: str, *, quiet: bool) -> "tuple[SessionFile, list[Turn], Window]":
-    from brimful.sessions import Window, find_session  # noqa: PLC0415 - see above
+    from brimful.sessions.files import find_session  # noqa: PLC0415 - see above
+    from brimful.sessions.window import Window  # noqa: PLC0415
 
     session, window = find_session(name, Path.home(), os.environ), Window()
     with progress("read", session.size, quiet=quiet) as advance:

@@ -213,13 +213,14 @@ class _Hook:
         from brimful.plugins.transcripts import read_transcript  # noqa: PLC0415 - see above
         from brimful.records import Message  # noqa: PLC0415
         from brimful.retrieval.documents import make_document  # noqa: PLC0415
+        from brimful.sessions.secrets import mask  # noqa: PLC0415
 
         room = self._log.room
         said = read_transcript(path, start)
         async with self._open_store(room) as store:
             while batch := list(islice(said, _BATCH)):
                 messages = [
-                    Message(id=f"{room}/{each.id}", room=room, content=each.text, role=each.role, at=each.at)
+                    Message(id=f"{room}/{each.id}", room=room, content=mask(each.text)[0], role=each.role, at=each.at)
                     for each in batch
                 ]
                 await store.post([(message, make_document(message)) for message in messages])

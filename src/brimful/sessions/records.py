@@ -45,7 +45,7 @@ class SessionRecords:
                 own = event.id or str(event.place)
                 numbers[own] += 1
                 if _is_stored(event):
-                    yield self._message(event, f"{own}.{numbers[own]}")
+                    yield self._message(event, own if numbers[own] == 1 else f"{own}.{numbers[own]}")
 
     def _message(self, piece: Piece, own: str) -> Message:
         text, found = mask(piece.text)
