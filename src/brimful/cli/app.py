@@ -77,7 +77,7 @@ COMMANDS: Final = {
     "work": Entry("work", "Run the background jobs of all tenants."),
     "api-key": Entry("serve", "Manage API keys for `brimful serve`."),
     "bench": Entry("bench", "Measure on your own history what trimming loses and memory finds."),
-    "install": Entry("install", "Install Brimful in Hermes, Claude Code, Codex, opencode, pi and other programs."),
+    "install": Entry("install", "Make another program use Brimful: a plugin, hooks or a filter."),
     "doctor": Entry("doctor", "Check the installation: versions, extras, programs, store, embedder and servers."),
     "help": Entry("app", "Show help for a command."),
     "version": Entry("app", "Show the version."),
