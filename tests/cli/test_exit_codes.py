@@ -43,7 +43,9 @@ FAILING = [
     *("room remove nope", "room show nope", "serve --config nope.toml", "stats --db {none}", "stats --room nope"),
     *("user add x --db {none}", "user edit nope --name x", "user export nope", "user list --db {none}"),
     *("user remove nope", "user show nope", "version --nope", "db tenants --db {none}", "work --db {none}"),
-    "bench nope",
+    *("sessions show nope", "sessions cache nope", "sessions lost nope", "sessions recall nope p1"),
+    *("sessions list --program nope", "sessions import nope", "memory audit --db {none}", "install nope"),
+    *("bench nope", "hook --nope"),
     "doctor --config nope.toml",
 ]
 

@@ -278,9 +278,9 @@ class Run:
         self._used: set[str] = set()
         self._keys = {"id", *parameters}
         self._shapes: set[str] = set()  # of arguments: what looks like them may be the next one
-        users: list[tuple[TimeKey, str]] = []
+        units = [unit.whole or unit for unit in units]
         for unit in units:
-            for package, part in parts_of(unit.whole or unit):
+            for package, part in parts_of(unit):
                 if isinstance(part, ToolCall):
                     found = _cached_values(part.arguments)
                     self._used.update(value.text for value in found)
@@ -291,13 +291,7 @@ class Run:
                     self._used.update(texts)
                     if is_from_user(package):
                         self.mentioned.update(texts)
-            users += [
-                (time_key(package), said)
-                for package in (unit.whole or unit).packages
-                if (said := _what_user_said(package))
-            ]
-        users.sort()
-        self._words = _content_words(" ".join(text for _, text in (*users[:1], *users[1:][-_LAST_USERS:])))
+        self._words = _content_words(_find_task(units))
         self._entries = entries
 
     def rate(self, field: Field, value: Value, age: int, *, is_step: bool) -> tuple[float, float]:
@@ -376,6 +370,13 @@ class Run:
         """Return how well a line matches the user's words compared with the best one; 0 if that is no match."""
         match = self._weigh(text) / self._best_match if self._best_match else 0.0
         return match if match >= _MIN_MATCH else 0.0
+
+
+def _find_task(units: Iterable[Unit]) -> str:
+    """Return what the user said first, and last."""
+    packages = (package for unit in units for package in unit.packages)
+    users = sorted((time_key(package), said) for package in packages if (said := _what_user_said(package)))
+    return " ".join(text for _, text in (*users[:1], *users[1:][-_LAST_USERS:]))
 
 
 def _what_user_said(package: ContentPackage) -> str:
