@@ -28,7 +28,7 @@ from brimful.core.labels import escape_tags, one_line, without_reminders
 from brimful.core.language import detect_language, function_words
 from brimful.core.own_output import Line as WrittenLine
 from brimful.core.own_output import is_cut, without_mark
-from brimful.core.units import TimeKey, Unit, time_key
+from brimful.core.units import Unit, time_key
 from brimful.shorten import word_set
 from brimful.shorten.values import (
     IDENTIFIER,
