@@ -14,11 +14,12 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+import brimful
 from brimful.plugins import install as plans
 from brimful.plugins.config_text import JSON, TOML, YAML, Edit, Unreadable, apply, find, revert
 from brimful.plugins.install import PROGRAMS, ConfigFile, Options, plan_install
 
-PLUGIN = b"/**\n * Brimful for opencode and pi\n */\nexport default 1;\n"
+PLUGIN = (Path(brimful.__file__).parent / "plugins" / "brimful.js").read_bytes()
 PLAIN_FILES = {
     "hermes": (".hermes/config.yaml", "# mine\nmodel:\n  provider: custom  # a server of my own\n  # base_url: x"),
     "codex": (".codex/config.toml", '# mine\nmodel = "gpt-5-codex"\n\n[mcp_servers.other]\ncommand = "x"'),
@@ -41,7 +42,6 @@ def home(tmp_path, monkeypatch):
     monkeypatch.delenv("OPEN_WEBUI_TOKEN", raising=False)
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("PATH", str(commands))
-    monkeypatch.setattr(plans, "_package_file", lambda _: PLUGIN)
     return home
 
 
@@ -380,9 +380,9 @@ def test_the_list_says_what_is_found_and_installed(home, run, run_json):
     write(home / ".gemini/settings.json", "{")
     run("install", "codex", "--yes")
     found = {each["program"]: each for each in run_json("install")}
-    assert (found["hermes"]["found"], found["hermes"]["installed"]) == (True, False)
-    assert (found["codex"]["found"], found["codex"]["installed"]) == (True, True)
-    assert (found["pi"]["found"], found["pi"]["installed"]) == (False, False)
+    assert (found["hermes"]["exists"], found["hermes"]["installed"]) == (True, False)
+    assert (found["codex"]["exists"], found["codex"]["installed"]) == (True, True)
+    assert (found["pi"]["exists"], found["pi"]["installed"]) == (False, False)
     assert "line 1: expected" in found["gemini-cli"]["problem"]
     table = run("install").stdout
     assert "open-webui" in table
@@ -530,7 +530,7 @@ def test_install_and_undo_give_back_every_byte(folder, example):
 
 @given(json_texts())
 def test_removing_our_entries_does_not_depend_on_the_version_that_added_them(text):
-    text, former = text.removeprefix("\ufeff"), plans._hooks("codex", {"PreCompact": None})  # noqa: SLF001 - of a version
+    text, former = text.removeprefix("\ufeff"), plans.hook_edits("codex", {"PreCompact": None})
     edits = (*EDITS[JSON], *former)
     try:
         installed = [apply(text, each, JSON) for each in (EDITS[JSON], edits)]

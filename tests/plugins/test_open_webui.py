@@ -170,7 +170,7 @@ def test_with_a_store_requests_and_their_usage_are_recorded(tmp_path):
     body = {"chat_id": "c1", "id": "m1", "model": "gpt-4o", "messages": [answer]}
     assert call(made, "outlet", body) is body
     assert call(made, "outlet", {"chat_id": "c2", "messages": [answer]})["chat_id"] == "c2"
-    made._engine().close()  # noqa: SLF001 - Open WebUI never closes it
+    made.open_store().close()  # Open WebUI never does
     printed = CliRunner().invoke(app, ["stats", "--db", url, "--room", "c1"]).output
     assert "Total Contexts Built:     1\n" in printed
     assert "Prompt tokens:            2,345 " in printed

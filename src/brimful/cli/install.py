@@ -111,7 +111,7 @@ def _show_programs(options: "Options", *, as_json: bool) -> None:
     if as_json:
         output.show_json(found)
         return
-    rows = [[each.program, each.title, "yes" if each.found else "no", _state(each)] for each in found]
+    rows = [[each.program, each.title, "yes" if each.exists else "no", _state(each)] for each in found]
     rows.append([OPEN_WEBUI, "Open WebUI", "", "see `brimful install open-webui`"])
     output.show_table(Table(columns("name", "program", "found", "installed"), rows))
     for each in filter(lambda each: each.problem, found):

@@ -312,7 +312,7 @@ def package_folder(name: str) -> Path:
     return Path(__file__).parent / name
 
 
-def _hooks(program: str, timeouts: Mapping[str, int | None]) -> tuple[Edit, ...]:
+def hook_edits(program: str, timeouts: Mapping[str, int | None]) -> tuple[Edit, ...]:
     """Return an entry for each event, with the seconds that the program waits for the hook."""
     command = {"type": "command", "command": f"{_HOOK} --program {program}"}
     return tuple(
@@ -367,8 +367,8 @@ def _codex(home: Path, options: Options) -> tuple[Change, ...]:
         ConfigFile(
             path=home / "hooks.json",
             form=JSON,
-            edits=_hooks("codex", timeouts),
-            former=_hooks("codex", dict.fromkeys(_EVENTS)),
+            edits=hook_edits("codex", timeouts),
+            former=hook_edits("codex", dict.fromkeys(_EVENTS)),
         ),
         ConfigFile(path=home / "config.toml", form=TOML, edits=(_server("mcp_servers"),)),
     )
@@ -376,7 +376,7 @@ def _codex(home: Path, options: Options) -> tuple[Change, ...]:
 
 def _qwen_code(home: Path, options: Options) -> tuple[Change, ...]:
     del options
-    edits = (*_hooks("qwen-code", dict.fromkeys(_EVENTS)), _server("mcpServers"))
+    edits = (*hook_edits("qwen-code", dict.fromkeys(_EVENTS)), _server("mcpServers"))
     return (ConfigFile(path=home / "settings.json", form=JSON, edits=edits),)
 
 
@@ -574,7 +574,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
 
     program: str
     title: str
-    found: bool
+    exists: bool
     installed: bool
     problem: str = ""
 
@@ -590,12 +590,12 @@ def status(name: str, options: Options, environ: Mapping[str, str] = os.environ)
     folder = program.home.find(options.project if program.home.project else None, environ)
     found = shutil.which(program.executable) is not None or folder.is_dir()
     if not found:
-        return Status(program=name, title=program.title, found=False, installed=False)
+        return Status(program=name, title=program.title, exists=False, installed=False)
     try:
         is_installed = all(change.install() is None for change in program.changes(folder, Options()))
     except (BrimfulError, OSError) as error:
-        return Status(program=name, title=program.title, found=True, installed=False, problem=str(error))
-    return Status(program=name, title=program.title, found=True, installed=is_installed)
+        return Status(program=name, title=program.title, exists=True, installed=False, problem=str(error))
+    return Status(program=name, title=program.title, exists=True, installed=is_installed)
 
 
 def check(name: str, environ: Mapping[str, str] = os.environ) -> list[str]:

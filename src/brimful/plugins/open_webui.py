@@ -68,7 +68,7 @@ class Filter:
             logger.warning("not trimmed: the window of %s is not known; set the valve `window`", asked["model"])
             return body
         options: Any = {"window": window or None, "policy": self.valves.policy or None, "overrides": FIXED}
-        engine = self._engine()
+        engine = self.open_store()
         if not chat:  # a request by the API
             context = brimful.fit(asked, **options)
         elif engine is None:
@@ -81,9 +81,9 @@ class Filter:
         context = self._sent.pop(body.get("chat_id") or "")
         usage = next((each["usage"] for each in reversed(body.get("messages") or []) if each.get("usage")), None)
         if context is not None and usage is not None:
-            self._engine().observe(context, conversation=body["chat_id"], usage=usage)
+            self.open_store().observe(context, conversation=body["chat_id"], usage=usage)
 
-    def _engine(self) -> Any:
+    def open_store(self) -> Any:
         url = self.valves.store
         with self._opening:
             if url and url not in self._engines:
