@@ -24,7 +24,7 @@ QUESTIONS = 10  # of each conversation
 TITLE = "Full-text search in PostgreSQL"
 ABOUT = f"""Our own full-text index beside PostgreSQL's: a `tsvector` of each message with a GIN index, a policy of
 row-level security that shows a tenant only its own rows, and `@@` declared leakproof, without which PostgreSQL does not
-use the index under that policy. "Bytes" are those of the index, and of the `tsvector`, by message. "Found" is the share
+use the index under that policy. "Bytes" are what a message takes in the index and the `tsvector`. "Found" is the share
 of the evidence for up to {QUESTIONS} questions of each conversation that is among the first {LIMIT} messages;
 PostgreSQL ranks by `ts_rank_cd` all messages with any word of the question. The processor times are means by question,
 of the database server and of this process."""

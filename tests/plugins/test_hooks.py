@@ -177,7 +177,7 @@ def test_results_of_other_tools_keep_their_forms(tmp_path):
 
 
 def test_a_file_keeps_whole_lines_and_says_which_are_missing(tmp_path):
-    file = {"filePath": "/work/steps.py", "content": CODE, "numLines": 900, "startLine": 1, "totalLines": 900}
+    file = {"filePath": "/srv/steps.py", "content": CODE, "numLines": 900, "startLine": 1, "totalLines": 900}
     data = event("PostToolUse", tool_name="Read", tool_input={}, tool_response={"type": "text", "file": file})
     lines, at = replaced(data, tmp_path)["file"]["content"].split("\n"), 0
     original = CODE.split("\n")
@@ -190,7 +190,7 @@ def test_a_file_keeps_whole_lines_and_says_which_are_missing(tmp_path):
             assert line == original[at]
             at += 1
     assert at == len(original)
-    part = {**data, "tool_input": {"file_path": "/work/steps.py", "offset": 20}}
+    part = {**data, "tool_input": {"file_path": "/srv/steps.py", "offset": 20}}
     assert replaced(part, tmp_path) is None
 
 

@@ -1,6 +1,6 @@
 r"""A brief: what a helper needs of its parent's conversation, as one text in a number of tokens.
 
-It consists of lines like those of a ledger, in order of time, each beginning with its handle:
+Like a ledger, it consists of lines in order of time, each beginning with its handle:
 
     r0 user → Which of my orders are broken?
     r7 get_order(order=W7002) → state broken, card_7002
