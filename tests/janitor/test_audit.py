@@ -123,11 +123,34 @@ def audit(*texts, **options):
         ("Likes tea.", "Likes coffee."),
         ("Her brother lives in Porto with Mia.", "Her brother's wife lives in Porto with Mia."),
         ("In mails, write `{{name}}` for the name.", "Write '{{city}}' for the city."),
+        ("See [your settings](settings.md) first.", "Run `render mail.txt`, where Dear {{name}} comes first."),
         ("Ada's error rate in chess is 4 %.", "When the build shows an error, run make clean."),
     ],
 )
 def test_similar_facts_stay(texts):
     assert [each for each in audit(*texts) if each[0] in CLEANED] == []
+
+
+EXPLANATION = "To mend the form, put the token into it, and look at the log if it still fails. " * 8
+
+
+@pytest.mark.parametrize(
+    "quoted",
+    [
+        "<input value='{{ csrf_token }}'>",
+        "Traceback (most recent call last):\n  File 'a.py', line 7",
+        "2026-11-01 10:21:31 ERROR main - refused",
+        "diff --git a/x.py b/x.py",
+        "<div>Sign in</div>",
+        "The bot answered: as an AI language model, I cannot do that.",
+    ],
+)
+def test_a_text_that_quotes_junk_is_none(quoted):
+    assert audit(f"{EXPLANATION}\n```\n{quoted}\n```\n{EXPLANATION}") == []
+
+
+def test_steps_that_repeat_their_words_are_no_log():
+    assert audit("\n".join(f"- Step {n}: check the side a{n} of the triangle." for n in range(9))) == []
 
 
 def test_the_best_of_equal_memories_stays():

@@ -9,28 +9,32 @@ import msgspec
 from brimful.core.content import content_hashes
 from brimful.janitor.families import find_numbers
 from brimful.records import Memory
-from brimful.shorten import detect
 
 FindingKind = Literal["duplicate", "near-duplicate", "junk", "contradicted", "unused"]
 CLEANED: Final[tuple[FindingKind, ...]] = ("duplicate", "near-duplicate", "junk")
 """What an audit archives. The others need somebody who decides."""
 
-_JUNK_KINDS: Final = {"log": "a log", "html": "a web page", "diff": "a diff"}
 _LEVEL: Final = r"(?:TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL)"
+_LOG_LINE: Final = re.compile(
+    rf"\W{{0,2}}\d{{4}}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\S*\W+(?:\[?\w+\]?\W+)?{_LEVEL}\b"
+    rf"|{_LEVEL}[: ]\W*(?:root|main|\w+(?:[.:]\w+)+)\b"
+)
 _JUNK: Final[dict[str, re.Pattern[str]]] = {
-    reason: re.compile(pattern, re.IGNORECASE | re.MULTILINE)
+    reason: re.compile(pattern, re.IGNORECASE)
     for reason, pattern in {
-        "a template": r"(?<![`'\"])\{\{[^{}]{1,60}\}\}|<%[^%]{1,60}%>|\[(?:your|insert|user)[ _][a-z _]{1,30}\]",
-        "a refusal": r"\b(?:as an ai(?: language)? model|i['’]?m sorry, but i can['’]?t|i cannot assist)\b",
-        "a stack trace": r"^Traceback \(most recent call last\)|^\s+at [\w.$]+\([\w.]+:\d+\)",
-        "a line of a log": (
-            rf"\A\W{{0,2}}\d{{4}}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\S*\W+(?:\[?\w+\]?\W+)?{_LEVEL}\b"
-            rf"|\A(?-i:{_LEVEL})[: ]\W*(?:root|main|\w+(?:[.:]\w+)+)\b"
-        ),
-        "encoded data": r"\A[a-z0-9+/=_-]{80,}\Z",
-        "without words": r"\A[\W\d_]*\Z",
+        "a refusal": r"(?:as an ai(?: language)? model|i['’]?m sorry, but i can['’]?t|i cannot assist)\b",
+        "a stack trace": r"traceback \(most recent call last\)|[\w.]+(?:error|exception)\b.*\n\s+at ",
+        "a web page": r"<(?:!doctype|html|head|body|div|table|p|ul)\b[^>]*>",
+        "a diff": r"diff --git |@@ -\d",
+        "encoded data": r"[a-z0-9+/=_-]{80,}\Z",
+        "without words": r"[\W\d_]*\Z",
     }.items()
 }
+"""How junk begins. A longer text that only quotes it, such as an explanation with code, is none."""
+_TEMPLATE: Final = re.compile(
+    r"(?<![`'\"])\{\{[^{}]{1,60}\}\}|<%[^%]{1,60}%>|\[(?:your|insert|user)[ _][a-z _]{1,30}\](?!\()", re.IGNORECASE
+)
+_MAX_TEMPLATE: Final = 500  # characters; a longer text, or one with code, explains templates
 _WORD: Final = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
 _NEGATION: Final = re.compile(
     r"\b(?:no|not|never|none|nobody|nothing|without|\w+n['’]t|kein\w*|nicht|nie|ne|pas|non|sin|nunca)\b", re.IGNORECASE
@@ -98,10 +102,18 @@ def _find_junk(memories: Sequence[Memory], is_small_talk: Callable[[str], bool])
         text = memory.content.strip()
         if memory.pinned:
             continue
-        reasons = (reason for reason, pattern in _JUNK.items() if pattern.search(text))
-        reason = next(reasons, "") or _JUNK_KINDS.get(detect(text), "") or ("small talk" if is_small_talk(text) else "")
+        reason = _find_junk_reason(text) or ("small talk" if is_small_talk(text) else "")
         if reason:
             yield Finding(id=memory.id, kind="junk", reason=reason)
+
+
+def _find_junk_reason(text: str) -> str:
+    lines = [line for line in text.splitlines() if line.strip()]
+    if lines and 2 * sum(_LOG_LINE.match(line) is not None for line in lines) > len(lines):
+        return "lines of a log"
+    if len(text) <= _MAX_TEMPLATE and "`" not in text and _TEMPLATE.search(text):
+        return "a template"
+    return next((reason for reason, pattern in _JUNK.items() if pattern.match(text)), "")
 
 
 def _find_equal(
