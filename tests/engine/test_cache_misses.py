@@ -99,14 +99,18 @@ def test_what_was_found_for_the_question_before_is_no_miss():
 
     async def story():
         async with brimful.Engine("sqlite:///:memory:", model="gpt-4o") as engine:
-            for n in range(30):
-                await engine.remember(f"Fact {n}: the lighthouse of Porto, {n}. {TEXT * 4}")
+            for n in range(80):
+                await engine.remember(
+                    f"The lighthouse of Porto, {1800 + n}: {chr(65 + n % 26) * 4} built it. {'Rain. ' * 20}"
+                )
+            await engine.wait_indexed()
             responses = []
             for n, question in enumerate(("Who built the lighthouse of Porto?", "And when was that?")):
                 at = NOW + 9 * n
-                context = await engine.assemble(room="r", message=question, now=at)
+                context = await engine.assemble(room="r", message=question, overrides={"price": "full"}, now=at)
                 usage = {"prompt": context.tokens, "cached": 0 if n == 0 else 64}
                 responses.append(await engine.record_response(context, "Mia Reis.", usage=usage, at=at))
+            assert responses[0].usage.prompt > 2_000
             return responses
 
     assert [misses(response) for response in asyncio.run(story())] == [[], []]

@@ -88,11 +88,12 @@ class ClaudeCode:
         self.sent.append(json.loads(json.dumps({**params, **marked, "messages": self.messages})))
         self.before = list(self.messages)
 
-    def compact(self, summary):
-        self.add("system", subtype="compact_boundary", compactMetadata={"trigger": "auto"}, uuid=f"c{self.time}")
+    def compact(self, summary, *, keep=()):
+        kept = {"trigger": "auto", "preservedMessages": {"uuids": list(keep)}}
+        self.add("system", subtype="compact_boundary", compactMetadata=kept, uuid=f"c{self.time}")
         said = {"role": "user", "content": summary}
         self.add("user", message=said, isCompactSummary=True, uuid=f"s{self.time}")
-        self.messages = [said]
+        self.messages = [said, *(self.messages[1:] if keep else ())]
 
     def write(self, home):
         return write(home / ".claude" / "projects" / "-work" / "5e55.jsonl", self.lines)

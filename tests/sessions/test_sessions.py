@@ -95,6 +95,28 @@ def test_a_file_that_was_read_fills_the_window_until_a_compaction(home, program)
     assert all(turn.tokens["summary"] for turn in compacted if program in {"codex", "opencode"} and turn is turns[-1])
 
 
+def test_what_a_compaction_keeps_stays_in_the_window_and_is_not_lost(tmp_path):
+    session = ClaudeCode()
+    session.call("Read", {"file_path": "a"}, PARA * 20)
+    session.call("Read", {"file_path": "b"}, '{"order": "W-2201-7734"}')
+    session.compact("It read two files.", keep=["t0", "t1"])
+    session.call("Bash", {"command": "refund W-2201-7734"}, "done")
+    path = session.write(tmp_path)
+    *_, before, after = read_windows(claude_code.read(path))
+    assert after.compacted
+    assert after.tokens["files"] > before.tokens["files"] > 300
+    [loss] = find_losses(claude_code.read(path))
+    assert loss.again == ()
+
+
+def test_what_hermes_wrote_again_at_a_compaction_is_no_new_request(tmp_path):
+    hermes(tmp_path)
+    [session] = find_sessions(tmp_path, {})
+    events = list(session.events())
+    last = max(n for n, event in enumerate(events) if isinstance(event, Call))
+    assert [event.text for event in events[last + 1 :]] == ["Page one."]
+
+
 def test_an_older_codex_reports_usage_in_events_that_come_twice(tmp_path):
     codex(tmp_path, legacy=True)
     [session] = find_sessions(tmp_path, {})

@@ -8,7 +8,9 @@ import msgspec
 from brimful.cache import LRU, content_bytes, memoize
 from brimful.core.budget import ContextBudget, rules_digest
 from brimful.core.cache_misses import FIVE_MINUTES, CacheMiss, count_missed
+from brimful.core.content import Text
 from brimful.core.context import Context
+from brimful.core.labels import RELATED_OPEN
 from brimful.core.model import CacheRule
 from brimful.core.policy import Policy
 from brimful.core.prompt import Message, Prompt
@@ -84,7 +86,8 @@ class RequestDigest(msgspec.Struct, frozen=True):
     """What was sent: digests of tools and messages, and which messages end with a cache breakpoint.
 
     `tools` and `messages` are the digests of all tools and messages, one after the other; `breakpoints` has one byte
-    per message, and the first `system` messages are system prompts. `first` is where history began, if not all
+    per message, the first `system` messages are system prompts, and the first `stable` ones stand before what was found
+    for the question, which is not in the next prompt. `first` is where history began, if not all
     of it was sent. `at` is the time, and `tokens` what the provider counted.
     """
 
@@ -92,6 +95,7 @@ class RequestDigest(msgspec.Struct, frozen=True):
     messages: bytes
     breakpoints: bytes
     system: int
+    stable: int
     first: str
     at: float
     tokens: int
@@ -140,7 +144,6 @@ class LastRequests:
             return CacheUse()
         expected = 0 if same is None else _count_cached(prompt, _count_shared(same, sent, rule), context)
         cause: CacheMiss = "model_changed" if changed is not None else _find_cause(before, sent)
-        # What is found for a question stands before it, and not in the next prompt: that is no change.
         sent_before = expected if cause in _CACHE_LOST else min(before.tokens, usage.prompt)
         caches = rule.minimum_tokens > 0 or usage.cached > 0
         return CacheUse(expected=expected, missed=count_missed(sent_before, usage.cached) if caches else 0, cause=cause)
@@ -153,8 +156,8 @@ def _find_cause(before: RequestDigest, sent: RequestDigest) -> CacheMiss:
         ("tools_reordered", before.tools != sent.tools and sorted(_split(before.tools)) == sorted(_split(sent.tools))),
         ("tools_changed", before.tools != sent.tools),
         ("system_prompt_changed", same < min(before.system, sent.system) * _HASH_BYTES),
-        ("trimmed", same < len(before.messages) and sent.first not in {"", before.first}),
-        ("messages_rewritten", same < len(before.messages) - _HASH_BYTES),
+        ("trimmed", same < before.stable * _HASH_BYTES and sent.first not in {"", before.first}),
+        ("messages_rewritten", same < before.stable * _HASH_BYTES),
         ("ttl_expired_5m", sent.at - before.at > FIVE_MINUTES),
     )
     return next((cause for cause, holds in causes if holds), "likely_server_side")
@@ -199,10 +202,15 @@ def _digest_request(context: Context, prompt: Prompt, tokens: int, at: float) ->
         messages=b"".join(map(_hash_message, prompt.messages)),
         breakpoints=bytes([*before, last or ends_cached]),
         system=next((i for i, each in enumerate(prompt.messages) if each.role != "system"), len(prompt.messages)),
+        stable=next((i for i, each in enumerate(prompt.messages) if _has_finds(each)), len(prompt.messages)),
         first=context.history.first if context.history is not None and context.is_reduced else "",
         at=at,
         tokens=tokens,
     )
+
+
+def _has_finds(message: Message) -> bool:
+    return any(isinstance(part, Text) and RELATED_OPEN in part.text for part in message.parts)
 
 
 def _hash(value: object) -> bytes:

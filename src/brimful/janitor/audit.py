@@ -36,9 +36,6 @@ _TEMPLATE: Final = re.compile(
 )
 _MAX_TEMPLATE: Final = 500  # characters; a longer text, or one with code, explains templates
 _WORD: Final = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
-_NEGATION: Final = re.compile(
-    r"\b(?:no|not|never|none|nobody|nothing|without|\w+n['’]t|kein\w*|nicht|nie|ne|pas|non|sin|nunca)\b", re.IGNORECASE
-)
 _MIN_WORDS: Final = 3  # of a text that may be a near-duplicate of another
 _MIN_SHARED: Final = 3  # first words of two statements about the same thing
 _FILLERS: Final = frozenset(
@@ -81,8 +78,8 @@ def audit_memories(
 ) -> list[Finding]:
     """Return what is not worth having among memories of one scope, each at most once. Pinned memories are never junk.
 
-    Two memories repeat each other if they have the same words in the same order, but for fillers and punctuation, with
-    the same numbers and negations. Of these, the pinned, most used, most important or newest one stays.
+    Two memories repeat each other if they have the same words and numbers in the same order, but for fillers and
+    punctuation. Of these, the pinned, most used, most important or newest one stays.
     """
     found: dict[str, Finding] = {}
     for finding in (
@@ -136,7 +133,7 @@ def _content_key(text: str) -> object:
     words = tuple(word for word in _words(text) if word not in _FILLERS)
     if len(words) < _MIN_WORDS:
         return None
-    return words, find_numbers(text), len(_NEGATION.findall(text))
+    return words, find_numbers(text)
 
 
 def _words(text: str) -> list[str]:
