@@ -219,7 +219,7 @@ class _Draft:
         return self._render(texts, lines, tail)
 
     def _pick_lines(self, room: int, texts: Collection[int]) -> tuple[dict[int, str], str]:
-        """Return the lines of steps in about so many tokens, and what is to be said of steps that are not shown."""
+        """Return the lines of steps in about so many tokens, and a note on the steps that have none."""
         picks = pick_values(self._entries, self._run, set(self._run.mentioned), room)
         return self._write_lines(picks), self._count_others({*picks, *(self.rows[i].step for i in texts)})
 

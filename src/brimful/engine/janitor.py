@@ -479,7 +479,7 @@ class Janitor:
         return report
 
     async def audit(self, user: str | None, *, unused_for: float, apply: bool, now: float) -> AuditReport:
-        """Find what is not worth having among all memories, or those of a user; archive duplicates and junk."""
+        """Find memories that are not worth having, of all users or one, and archive duplicates and junk."""
         scopes: dict[str, list[Memory]] = {}
         async for memory in self._read_memories():
             if user in {None, memory.user}:

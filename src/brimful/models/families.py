@@ -42,7 +42,7 @@ def first_word(spelling: str) -> str:
 
 
 def find_relatives(spelling: str, names: Iterable[str]) -> list[str]:
-    """Return the names that begin with most of a name's words: those of its generation, or of the last one before it.
+    """Return the names that share the most words at their beginning: its own generation, or the last one before it.
 
     >>> find_relatives("glm-6-air", ["glm-4-5", "glm-5", "glm-5-1", "glm-ocr", "kimi-k2"])
     ['glm-5', 'glm-5-1']

@@ -16,7 +16,7 @@ _FILE_NOTE: Final = "\n[Line numbers here leave out the gaps. Read with offset a
 
 
 class Original(NamedTuple):
-    """A text that was shortened: its handle, its tokens, and those of the shorter one."""
+    """A text that was shortened: its handle, and its tokens before and after."""
 
     handle: str
     text: str
@@ -55,7 +55,7 @@ class ResultShortener:
         return self._replace(text, make)
 
     def shorten_file(self, text: str) -> str:
-        """Return a file with only some of its lines, unchanged, and the numbers of those that each gap stands for."""
+        """Return a file with only some of its lines, unchanged. Each gap names the lines that it stands for."""
         from brimful.plugins.tool_results import name_gaps  # noqa: PLC0415 - as above
         from brimful.shorten import Shortener, TextStructure  # noqa: PLC0415
 
