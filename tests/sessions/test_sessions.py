@@ -117,6 +117,15 @@ def test_what_hermes_wrote_again_at_a_compaction_is_no_new_request(tmp_path):
     assert [event.text for event in events[last + 1 :]] == ["Page one."]
 
 
+def test_what_the_program_writes_in_the_users_name_is_not_the_users(tmp_path):
+    session = ClaudeCode()
+    for text in ("<command-name>/compact</command-name>", "<task-notification>done</task-notification>", "And page 9?"):
+        session.add("user", message={"role": "user", "content": text}, uuid=f"x{text[:5]}")
+    pieces = [event for event in claude_code.read(session.write(tmp_path)) if isinstance(event, Piece)]
+    assert [piece.category for piece in pieces] == ["user", "system", "system", "user"]
+    assert [message.text for message in SessionRecords(find_sessions(tmp_path, {})[0]).read()][-1] == "And page 9?"
+
+
 def test_an_older_codex_reports_usage_in_events_that_come_twice(tmp_path):
     codex(tmp_path, legacy=True)
     [session] = find_sessions(tmp_path, {})

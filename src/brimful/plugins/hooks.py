@@ -173,7 +173,7 @@ class _Hook:
 
     def _find_memories(self) -> str:
         """Return memories that match a new prompt, each once in a session, or until it is compacted."""
-        from brimful.plugins.transcripts import is_from_user  # noqa: PLC0415 - see above
+        from brimful.sessions.events import is_from_user  # noqa: PLC0415 - see above
 
         prompt = self._text("prompt")[:_MAX_PROMPT]
         if not is_from_user(prompt) or self._log.prompts[-1:] == [prompt]:

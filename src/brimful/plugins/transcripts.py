@@ -1,18 +1,14 @@
 """Read what user and model said from the session files of Claude Code, Codex and Qwen Code."""
 
 import json
-import re
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from brimful.core.content import Role
+from brimful.sessions.events import is_from_user
 
-_NOT_THE_USER: Final = re.compile(
-    r"\s*<(?:command-|local-command-|bash-|task-notification|system-reminder|user_instructions|environment_context)"
-)
-"""How texts begin that programs write in the user's name."""
 _CODEX_ROLES: Final[Mapping[str, Role]] = {"UserMessage": "user", "AgentMessage": "assistant"}
 
 
@@ -35,11 +31,6 @@ def read_transcript(path: Path, start: int = 0) -> Iterator[Utterance]:
             end += len(line)
             if line.endswith(b"\n") and (utterance := _read_line(line, end)) is not None:
                 yield utterance
-
-
-def is_from_user(text: str) -> bool:
-    """Whether a prompt is the user's own, and not a notification of the program."""
-    return bool(text.strip()) and not _NOT_THE_USER.match(text)
 
 
 def _read_line(line: bytes, end: int) -> Utterance | None:

@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from brimful.formats.lenient import as_dict, as_dicts, as_str, parse_time
-from brimful.sessions.events import Call, Category, Compaction, Event, Piece, Unknown, result_category
+from brimful.sessions.events import Call, Category, Compaction, Event, Piece, Unknown, is_from_user, result_category
 from brimful.sessions.lines import Progress, as_count, count_images, read_lines, text_of, write_json
 
 _HOUR: Final = 3600.0
@@ -79,11 +79,8 @@ class _Reader:
 
     def _user(self, place: int, line: dict[str, Any]) -> Iterator[Event]:
         content, id, at = as_dict(line.get("message")).get("content"), as_str(line.get("uuid")), _time(line)
-        said: Category = (
-            "summary" if line.get("isCompactSummary") is True else "system" if line.get("isMeta") is True else "user"
-        )
         if isinstance(content, str):
-            yield Piece(id=id, category=said, text=content, at=at, place=place)
+            yield Piece(id=id, category=_speaker(line, content), text=content, at=at, place=place)
             return
         for block in as_dicts(content):
             if block.get("type") == "tool_result":
@@ -100,9 +97,9 @@ class _Reader:
                     call=call,
                 )
             else:
-                yield Piece(
-                    id=id, category=said, text=text_of([block]), images=count_images([block]), at=at, place=place
-                )
+                text, images = text_of([block]), count_images([block])
+                category = _speaker(line, text) if text else "user"
+                yield Piece(id=id, category=category, text=text, images=images, at=at, place=place)
 
     def _assistant(self, place: int, line: dict[str, Any]) -> Iterator[Event]:
         message, at = as_dict(line.get("message")), _time(line)
@@ -253,6 +250,13 @@ def _mark(request: dict[str, Any], marks: object) -> dict[str, Any]:
             case [{"type": "text", "text": str(text)} as only] if only.keys() == {"type", "text"}:
                 message["content"] = text  # it is a block only to be marked
     return marked
+
+
+def _speaker(line: dict[str, Any], text: str) -> Category:
+    """Return whose message it is: the program and its summaries speak in messages of the user, too."""
+    if line.get("isCompactSummary") is True:
+        return "summary"
+    return "system" if line.get("isMeta") is True or not is_from_user(text) else "user"
 
 
 def _digest(value: object) -> str:

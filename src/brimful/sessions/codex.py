@@ -5,11 +5,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from brimful.formats.lenient import as_dict, as_dicts, as_str, parse_time
-from brimful.sessions.events import Call, Category, Compaction, Event, Piece, Unknown, result_category
+from brimful.sessions.events import Call, Category, Compaction, Event, Piece, Unknown, is_from_user, result_category
 from brimful.sessions.lines import Progress, as_count, count_images, read_lines, text_of, write_json
 
 _SILENT: Final = frozenset({"world_state", "event_msg"})
-_FROM_PROGRAM: Final = ("<environment_context>", "<user_instructions>", "# AGENTS.md")
 _CALLS: Final = ("function_call", "custom_tool_call", "local_shell_call", "web_search_call")
 
 
@@ -139,4 +138,4 @@ def _speaker(item: dict[str, Any]) -> Category:
         return "system"
     if isinstance(kinds, list) and kinds:
         return "user" if any(as_str(kind).startswith("user") for kind in kinds) else "system"
-    return "system" if text_of(item.get("content")).startswith(_FROM_PROGRAM) else "user"
+    return "user" if is_from_user(text_of(item.get("content"))) else "system"

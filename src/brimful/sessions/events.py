@@ -1,5 +1,6 @@
 """What all session files tell: pieces of a conversation, calls of the model, and compactions, in order of time."""
 
+import re
 from typing import Final, Literal
 
 import msgspec
@@ -16,6 +17,11 @@ CATEGORIES: Final[tuple[Category, ...]] = (
     "system", "tools", "files", "results", "user", "assistant", "thinking", "summary",
 )  # fmt: skip
 
+_NOT_THE_USER: Final = re.compile(
+    r"\s*(?:<(?:command-|local-command-|bash-|task-notification|system-reminder|user_instructions|environment_context"
+    r"|session_context)|# AGENTS\.md)"
+)
+"""How texts begin that programs write in the user's name."""
 _FILE_TOOLS: Final = frozenset({"read", "readfile", "readmanyfiles", "view", "cat", "openfile", "notebookread"})
 
 
@@ -99,3 +105,12 @@ def result_category(tool: str) -> Category:
     ('files', 'results')
     """
     return "files" if tool.lower().replace("_", "").replace("-", "") in _FILE_TOOLS else "results"
+
+
+def is_from_user(text: str) -> bool:
+    """Return whether a text is the user's own, and not a notification or instruction of the program.
+
+    >>> is_from_user("Which page?"), is_from_user("<command-name>/compact</command-name>"), is_from_user(" ")
+    (True, False, False)
+    """
+    return bool(text.strip()) and not _NOT_THE_USER.match(text)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from brimful.formats.lenient import as_dict, as_dicts, as_str, parse_time
-from brimful.sessions.events import Call, Category, Event, Piece, Unknown, result_category
+from brimful.sessions.events import Call, Category, Event, Piece, Unknown, is_from_user, result_category
 from brimful.sessions.lines import Progress, as_count, read_lines, text_of, write_json
 
 
@@ -44,7 +44,7 @@ def _read_message(place: int, line: dict[str, Any]) -> Iterator[Event]:
     elif kind == "user":
         # Results of tools are in the answer, too.
         if text := text_of(line.get("content")):
-            category: Category = "system" if text.startswith("<session_context>") else "user"
+            category: Category = "user" if is_from_user(text) else "system"
             yield Piece(id=id, category=category, text=text, at=at, place=place)
     elif kind not in {"info", "error", "warning"}:
         yield Unknown(f"a line of type {kind!r}" if kind else "a line without a type")
