@@ -16,7 +16,7 @@ def every_command(commands):
 
 def test_every_parameter_of_every_command_is_read_plainly():
     for command in (typer.main.get_command(app), *every_command(LazyCommands())):
-        params = command.get_params(typer.Context(command))
+        params = command.get_params(typer.Context(command, help_option_names=["-h", "--help"]))  # it is kept
         assert {type(each) for each in params} <= {PlainArgument, PlainOption}
         assert "help" in {each.name for each in params}
 
