@@ -16,7 +16,7 @@ from brimful.engine import Engine
 from brimful.engine.counts import store_counts
 from brimful.engine.transfer import ImportFile
 from brimful.engine.worker import HEARTBEAT, LEASE, POLL_SECONDS, Worker, WorkSettings
-from brimful.errors import ProviderError, StoreError
+from brimful.errors import ProviderError, StoreError, StoreUnavailable
 from brimful.records import Message, Room
 from brimful.retrieval.documents import make_document
 from brimful.stores import connect
@@ -765,6 +765,15 @@ def outage(postgres_url, directly, tmp_path):
     return f"{address.replace(parts['host'], str(tmp_path))}&wait=1", end, begin
 
 
+async def post_when_reachable(database, embedder):
+    """Post as soon as the pool is connected again: it waits longer after each attempt that failed."""
+    while True:
+        try:
+            return await post(database, "acme", embedder, ["one"])
+        except StoreUnavailable:  # after the second that the address allows
+            continue
+
+
 def test_a_worker_waits_for_the_store_at_the_start_and_later(run, outage, new_worker, caplog):
     url, end, begin = outage
     embedder, delays = HashEmbedder(), []
@@ -781,7 +790,7 @@ def test_a_worker_waits_for_the_store_at_the_start_and_later(run, outage, new_wo
                     begin()
                 case 6:
                     end()
-                    await post(database, "acme", embedder, ["one"])
+                    await post_when_reachable(database, embedder)
                 case 7:
                     await worker.stop()
 

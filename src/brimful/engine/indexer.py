@@ -242,10 +242,12 @@ async def divide_long_texts(store: Store) -> None:
 
 
 async def wait_for_first(first: Coroutine[Any, Any, object], second: Coroutine[Any, Any, object]) -> None:
-    """Wait until one of two coroutines ends, and cancel the other."""
+    """Wait until one of two coroutines ends, and cancel the other. An error of the one that ended is raised."""
     tasks = [asyncio.create_task(each) for each in (first, second)]
     try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     finally:
         for task in tasks:
             task.cancel()
+    for task in ended:
+        task.result()
