@@ -235,7 +235,7 @@ class Worker:
 
     async def _wait_for_jobs(self) -> None:
         """Wait until a job ends, or until there may be new ones: they do not wait for all others to end."""
-        ended = asyncio.wait(self._running, timeout=POLL_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+        ended = asyncio.wait(set(self._running), timeout=POLL_SECONDS, return_when=asyncio.FIRST_COMPLETED)
         await wait_for_first(ended, self._wake.wait())
         self._wake.clear()
 
