@@ -23,6 +23,7 @@ Degradation = Literal[
     "unknown-room",  # the room is not in the store
     "unknown-persona",  # the persona is not in the store
     "unknown-window",  # nobody told the model's window, so the client's request was not trimmed
+    "upstream-failed",  # an upstream of the model did not answer, so the request went to another one
     "smaller-reserve",  # the request allows a longer answer than the window has room for
     "reasoning-reserve",  # part of the window is reserved for the model's reasoning between tool calls
     "recalled",  # the model recalled something in an earlier round, and this request continues it

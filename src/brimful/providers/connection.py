@@ -254,7 +254,7 @@ def _describe_cause(error: Exception) -> str:
     return shorten(str(error)) or type(error).__name__
 
 
-def _ignore_sent() -> None:
+def ignore_sent() -> None:
     """Do nothing."""
 
 
@@ -382,7 +382,7 @@ class Connection:
         *,
         method: str = "POST",
         headers: Mapping[str, str] | None = None,
-        on_sent: Callable[[], None] = _ignore_sent,
+        on_sent: Callable[[], None] = ignore_sent,
     ) -> AsyncGenerator[HttpStream, None]:
         """Send a request, and yield the response as it arrives. Leaving the block frees the connection.
 
@@ -403,7 +403,7 @@ class Connection:
         path: str,
         body: Body,
         headers: Mapping[str, str] | None,
-        on_sent: Callable[[], None] = _ignore_sent,
+        on_sent: Callable[[], None] = ignore_sent,
         *,
         versioned: bool = True,
     ) -> _HttpRequest:

@@ -57,7 +57,7 @@ from brimful.server.proxy.models import ModelResolver
 from brimful.server.proxy.passthrough import FORWARDED_METHODS, Passthrough
 from brimful.server.proxy.recall_rounds import RecallLimits
 from brimful.server.proxy.remember_mode import RememberMode
-from brimful.server.proxy.upstreams import Upstreams
+from brimful.server.proxy.upstreams import Upstreams, UpstreamState
 from brimful.server.telemetry import Telemetry
 from brimful.server.tenants import Tenants
 from brimful.server.work import WorkPool
@@ -69,6 +69,7 @@ from brimful.wires.registry import default_wire, find_wire_by_path, served_wires
 MAX_EVENT_STREAMS: Final = 1_000
 """Concurrent event streams per API key."""
 _WRITES: Final = ("posted", "edited", "remembered", "janitor_ran", "learned")  # after which there is something to embed
+_NOT_READY: Final = "not_ready"
 _NOT_FOUND: Final = 404
 _METHOD_NOT_ALLOWED: Final = 405
 _PROXY_PATHS: Final = b"/v1/"
@@ -84,7 +85,7 @@ class Services:
         set_cache_limit(config.cache_mb * MEBIBYTE)
         registry = load_registry(Path(file).parent / config.models) if config.models else default_registry()
         self._config = config
-        self._upstreams = Upstreams(config, file=file, environ=environ)
+        self._upstreams = Upstreams(config, file=file, environ=environ, clock=clock)
         self._database = connect(config.store, replica=config.replica)
         self._file = parse_url(config.store).path
         self.telemetry = Telemetry(config.telemetry, registry, clock=clock)
@@ -227,14 +228,23 @@ class Services:
         if event.name in _WRITES:
             self._worker.wake()
 
-    async def is_ready(self) -> bool:
-        """Return whether requests can be served: not during shutdown, nor without a usable store."""
+    async def check_ready(self) -> dict[str, UpstreamState]:
+        """Return whether the upstreams answer; raise an error if requests cannot be served.
+
+        That is so during shutdown, without a usable store, and if no upstream answers.
+        """
         if self.shutdown.started.is_set():
-            return False
-        await self._database.ping()
-        if self._file and not await asyncio.to_thread(_is_writable, Path(self._file)):
-            raise StoreError(self._file, "is missing or not writable")
-        return True
+            raise ApiError("shutting_down", "the server is shutting down")
+        try:
+            await self._database.ping()
+            is_writable = not self._file or await asyncio.to_thread(_is_writable, Path(self._file))
+        except StoreError:
+            is_writable = False
+        if not is_writable:
+            raise ApiError("shutting_down", "the store is not available", code=_NOT_READY)
+        if self._upstreams.are_down:
+            raise ApiError("shutting_down", "no upstream answers", code=_NOT_READY)
+        return self._upstreams.states
 
 
 def _load_policies(config: Config, file: str) -> dict[str, str | Policy]:
@@ -409,29 +419,19 @@ async def _openapi(request: Request) -> Response:
 
 async def _health(request: Request) -> Response:
     del request
-    return _status_response("ok")
+    return Response(b'{"status":"ok"}', media_type=JSON)
 
 
 def _ready(services: Services) -> Callable[[Request], object]:
     async def ready(request: Request) -> Response:
         del request
         try:
-            is_ready = await services.is_ready()
-        except StoreError:
-            return error_response(
-                ApiError("shutting_down", "the store is not available", code="not_ready"), default_wire()
-            )
-        return (
-            _status_response("ready")
-            if is_ready
-            else error_response(ApiError("shutting_down", "the server is shutting down"), default_wire())
-        )
+            upstreams = await services.check_ready()
+        except ApiError as error:
+            return error_response(error, default_wire())
+        return Response(msgspec.json.encode({"status": "ready", "upstreams": upstreams}), media_type=JSON)
 
     return ready
-
-
-def _status_response(status: str) -> Response:
-    return Response(msgspec.json.encode({"status": status}), media_type=JSON)
 
 
 def _not_found_handler(page: Page, clock: Callable[[], float]) -> Callable[[Request, Exception], Awaitable[Response]]:

@@ -34,6 +34,8 @@ UnknownPaths = Literal["forward", "refuse"]
 Authorization = Literal["server", "client"]
 """Whose API key is sent to an upstream."""
 
+ANY_MODEL: Final = "*"
+"""The pattern of an upstream that serves whatever no other one does."""
 _PositiveInt = Annotated[int, Meta(ge=1, le=1_000_000_000)]
 _Seconds = Annotated[float, Meta(gt=0, le=86_400)]
 _ShortString = Annotated[str, Meta(min_length=1, max_length=200)]
@@ -74,9 +76,10 @@ class UpstreamConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """A server that runs models.
 
     `key` is the name of an environment variable, and `key_header` the header of the API key in it. `authorization`
-    tells whose API key is sent. `models` are patterns of model names, `like` is the model to count tokens for, and
-    `window` overrides the window of all models.
-    `request_usage` asks for the usage of streams if the client does not.
+    tells whose API key is sent. `models` are patterns of model names, `rename` what this server calls some of them,
+    `like` is the model to count tokens for, and `window` overrides the window of all models.
+    `request_usage` asks for the usage of streams if the client does not. After a failure, other upstreams of a model
+    are tried first for `cooldown` seconds.
     """
 
     name: _ShortString
@@ -85,10 +88,12 @@ class UpstreamConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     key: Annotated[str, Meta(pattern="^[A-Za-z_][A-Za-z0-9_]*$")] | None = None
     key_header: KeyHeader | None = None
     authorization: Authorization = "server"
-    models: Annotated[tuple[_ShortString, ...], Meta(min_length=1)] = ("*",)
+    models: Annotated[tuple[_ShortString, ...], Meta(min_length=1)] = (ANY_MODEL,)
+    rename: dict[_ShortString, _ShortString] = {}
     like: _ShortString | None = None
     window: _PositiveInt | None = None
     request_usage: bool | None = None
+    cooldown: Annotated[float, Meta(ge=0, le=86_400)] = 30.0
     limits: UpstreamLimits = UpstreamLimits()
 
 

@@ -17,6 +17,7 @@ from brimful.server.access import KEY_HEADER
 from brimful.server.endpoint import JSON
 from brimful.server.inspector.operation import EVENT_STREAM, Operation
 from brimful.server.inspector.operations import OPERATIONS
+from brimful.server.proxy.upstreams import UpstreamState
 
 _NonEmpty = Annotated[str, Meta(min_length=1)]
 _Blocks = list[dict[str, Any]]
@@ -57,6 +58,7 @@ ANSWER_HEADERS: Final = {
     "X-Brimful-Context": "The id of the context.",
     "X-Brimful-Dropped": "What was left out, such as `messages=12 tokens=4811`.",
     "X-Brimful-Notice": "Why the request was forwarded without being counted.",
+    "X-Brimful-Upstream": "The name of the upstream that answered.",
 }
 
 
@@ -196,9 +198,10 @@ class OllamaError(msgspec.Struct, kw_only=True):
 
 
 class ServerStatus(msgspec.Struct, kw_only=True):
-    """The status of the server."""
+    """The status of the server, and of each upstream, by name."""
 
     status: str
+    upstreams: dict[str, UpstreamState] | UnsetType = UNSET
 
 
 class TokenCount(msgspec.Struct, kw_only=True):

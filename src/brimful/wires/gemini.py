@@ -892,6 +892,12 @@ def _read_call(path: str, parameters: Mapping[str, str], body: JsonObject) -> tu
     return parameters.get("model", ""), path.endswith(":streamGenerateContent")
 
 
+def _write_model(path: str, body: JsonObject, model: str) -> tuple[str, JsonObject]:
+    """Return the path of a request with another model: `/v1beta/models/MODEL:generateContent`."""
+    root, models, call = path.partition("models/")
+    return f"{root}{models}{quote(model, safe='')}:{call.rpartition(':')[2]}", body
+
+
 def _has_fixed_tools(fields: Request) -> bool:
     """Whether the tools may not be changed: functions cannot be combined with Google's own tools."""
     calling = _get(_get(fields, "toolConfig"), "functionCallingConfig")
@@ -1038,6 +1044,7 @@ WIRE: Final = Wire(
         prefixes=("/v1beta/",),
     ),
     read_call=_read_call,
+    write_model=_write_model,
     key_parameter="key",
     write_error=_write_error,
     describe_overflow=lambda needed, limit, why: (

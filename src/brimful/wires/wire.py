@@ -127,6 +127,11 @@ def read_call(path: str, parameters: Mapping[str, str], body: JsonObject) -> tup
     return model if isinstance(model, str) else "", body.get("stream") is True
 
 
+def write_model(path: str, body: JsonObject, model: str) -> tuple[str, JsonObject]:
+    """Return the path and the body of a request for another model, which the body names."""
+    return path, {**body, "model": model}
+
+
 def describe_overflow(needed: int, limit: int, why: str) -> str:
     """Return the message about a prompt that is too long, as OpenAI words it."""
     return (
@@ -227,10 +232,10 @@ class Wire(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     `models_query` gets as many of them as possible at once, and `write_models` lists the models of several servers.
 
     **The proxy.** `paths` are where requests come in. `read_call` returns the model and whether to stream, given the
-    path, its parameters and the body; `key_parameter` is the API key in a query, `usage_option` asks for the usage of a
-    stream, and `holds_content` tells whether a message has all of its content. `write_error` and `describe_overflow`
-    word errors as clients expect them; in a stream, an error stands in the `error_frame`. With `storage`, conversations
-    can be stored.
+    path, its parameters and the body, and `write_model` path and body with another model; `key_parameter` is the API
+    key in a query, `usage_option` asks for the usage of a stream, and `holds_content` tells whether a message has all
+    of its content. `write_error` and `describe_overflow` word errors as clients expect them; in a stream, an error
+    stands in the `error_frame`. With `storage`, conversations can be stored.
 
     **Tests.** `write_reply` returns a reply as a server writes it: whole, and as the chunks of a stream. `find_broken`
     yields what a provider would refuse in the conversation of a client's request.
@@ -316,6 +321,7 @@ class Wire(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     paths: WirePaths | None = None
     read_call: Callable[[str, Mapping[str, str], JsonObject], tuple[str, bool]] = read_call
+    write_model: Callable[[str, JsonObject, str], tuple[str, JsonObject]] = write_model
     key_parameter: str = ""
     usage_option: UsageOption | None = None
     holds_content: Callable[[JsonObject], bool] = lambda _: True

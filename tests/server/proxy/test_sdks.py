@@ -19,6 +19,7 @@ OWN_HEADERS = {
     "transfer-encoding",
     "x-brimful-context",
     "x-brimful-dropped",
+    "x-brimful-upstream",
     "x-content-type-options",
 }
 """Headers of answers that the proxy adds or changes, as docs/server.md says."""

@@ -1,12 +1,15 @@
 """The endpoints of chat completions, Anthropic's messages, OpenAI's responses, Gemini's contents and Ollama's chat."""
 
-from collections.abc import Callable, Mapping
-from typing import Final
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from brimful.core.notice import Notice
+from brimful.errors import BudgetExceeded, ProviderError
 from brimful.server.access import Client
 from brimful.server.background import BackgroundTasks
 from brimful.server.config import ModeName
@@ -15,9 +18,10 @@ from brimful.server.errors import ApiError
 from brimful.server.proxy.exchange import CONTEXT_HEADER, Mode, Relay
 from brimful.server.proxy.request import ProxyRequest
 from brimful.server.proxy.stream import with_usage_requested
-from brimful.server.proxy.upstreams import Upstreams, get_paths
+from brimful.server.proxy.upstreams import Upstream, Upstreams, describe_outage, get_paths, is_outage
 from brimful.wires import Wire
 
+_log = logging.getLogger("brimful.server")
 MODE_HEADER: Final = "x-brimful-mode"
 NOTICE_HEADER: Final = "x-brimful-notice"
 
@@ -56,8 +60,8 @@ class ChatEndpoints:
             model, streams = wire.read_call(request.scope["path"], request.path_params, body)
             if "\0" in model:
                 raise ApiError("invalid", "model: contains a null character", param="model")
-            upstream = self._upstreams.find(wire, model)
-            query = upstream.query(request.url.query)
+            upstreams = self._upstreams.find_all(wire, model)
+            query = upstreams[0].query(request.url.query)
             incoming = ProxyRequest(
                 wire=wire,
                 path=get_paths(wire).at_upstream(request.scope["raw_path"].decode("latin-1")),
@@ -67,20 +71,48 @@ class ChatEndpoints:
                 raw=raw,
                 body=body,
                 headers={name: _decode_header(value) for name, value in request.headers.items()},
-                forwarded=upstream.headers(request.headers),
+                forwarded=upstreams[0].headers(request.headers),
                 query=query,
                 client=client,
-                upstream=upstream,
+                upstream=upstreams[0],
                 at=self._clock(),
             )
-            proxied = with_usage_requested(_with_window(incoming), name)
             log_fields = request.scope["brimful"]
-            log_fields |= {"mode": name, "upstream": proxied.upstream.config.name, "model": proxied.model}
-            response = await self._relay.answer(proxied, mode)
-            log_fields |= {"context": response.headers.get(CONTEXT_HEADER, ""), "stream": proxied.streams}
+            log_fields |= {"mode": name, "model": model, "stream": streams}
+            response = await self._answer(incoming, name, mode, upstreams, log_fields)
+            log_fields |= {"context": response.headers.get(CONTEXT_HEADER, "")}
             return response
 
         return serve
+
+    async def _answer(
+        self,
+        request: ProxyRequest,
+        name: ModeName,
+        mode: Mode,
+        upstreams: Sequence[Upstream],
+        log_fields: dict[str, Any],
+    ) -> Response:
+        """Return the answer of the first upstream that does not fail."""
+        failed: list[tuple[Upstream, ProviderError]] = []
+        for upstream in upstreams:
+            attempt = msgspec.structs.replace(
+                _at_upstream(request, upstream),
+                is_last_attempt=upstream is upstreams[-1],
+                notices=tuple(_describe_failure(*each, upstream) for each in failed),
+            )
+            log_fields["upstream"] = upstream.config.name
+            try:
+                return await self._relay.answer(with_usage_requested(_with_window(attempt), name), mode)
+            except ProviderError as error:
+                if attempt.is_last_attempt or not is_outage(error):
+                    raise
+                failed.append((upstream, error))
+                _log.warning("the upstream %r %s; trying the next", upstream.config.name, describe_outage(error))
+            except BudgetExceeded:
+                if not failed:
+                    raise
+        raise failed[-1][1]
 
     async def _pass_on(self, request: Request, client: Client, raw: bytes, field: str) -> Response:
         """Forward a request that cannot be counted, because its provider adds to it what only the provider has."""
@@ -95,6 +127,23 @@ class ChatEndpoints:
                 return name, mode
         known = ", ".join(self._modes)
         raise ApiError("invalid", f"{MODE_HEADER}: must be one of {known}, not {requested[:40]!r}", param=MODE_HEADER)
+
+
+def _at_upstream(request: ProxyRequest, upstream: Upstream) -> ProxyRequest:
+    """Return a request as another upstream gets it, which may have another name for the model."""
+    if upstream is not request.upstream:
+        headers = upstream.headers(request.headers)
+        request = msgspec.structs.replace(request, upstream=upstream, forwarded=headers)
+    path, body, raw = upstream.rename(request.path, request.body, request.raw, request.model)
+    model = upstream.config.rename.get(request.model, request.model)
+    return msgspec.structs.replace(request, model=model, path=path, body=body, raw=raw)
+
+
+def _describe_failure(failed: Upstream, error: ProviderError, upstream: Upstream) -> Notice:
+    """Return the notice that a request goes to another upstream."""
+    name = failed.config.name
+    text = f"the upstream {name!r} {describe_outage(error)}, so the request was sent to {upstream.config.name!r}"
+    return Notice(kind="upstream-failed", text=text, facts={"upstream": name, "status": error.status})
 
 
 def _with_window(request: ProxyRequest) -> ProxyRequest:

@@ -4,8 +4,8 @@
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from functools import partial
 from typing import Final, Protocol
 
@@ -27,7 +27,7 @@ from brimful.server.errors import ApiError, error_body, to_api_error
 from brimful.server.proxy.recall_rounds import Rebuilds, RecallLimits, RecallSession
 from brimful.server.proxy.request import ProxyRequest, ProxyResult, RecordState, record_error
 from brimful.server.proxy.stream import StreamListener, UsageFilter, wait_for_first_event
-from brimful.server.proxy.upstreams import get_response_headers, upstream_errors
+from brimful.server.proxy.upstreams import get_response_headers
 from brimful.server.telemetry import Telemetry
 from brimful.wires import Wire
 from brimful.wires.rounds import JoinedAnswer
@@ -92,11 +92,11 @@ class ForwardedAnswer(msgspec.Struct, frozen=True, kw_only=True):
     session: RecallSession | None = None
 
     def headers(self, stream: HttpStream) -> dict[str, str]:
-        """Return the upstream's headers, the id of the context, and what it left out."""
+        """Return the upstream's headers and name, the id of the context, and what it left out."""
         context = {} if self.context is None else {CONTEXT_HEADER: self.context.id} | describe_dropped(self.context)
         state = self.mode.record_state(self.request, self.context)
         record = {} if state == "stored" else {RECORD_HEADER: state}
-        return get_response_headers(stream.headers) | context | record
+        return get_response_headers(stream.headers) | self.request.upstream.header | context | record
 
     async def record(self, reply: Reply | None) -> bool:
         """Record a complete answer. Return False if that failed before the answer was forwarded."""
@@ -287,7 +287,20 @@ class Relay:
         seconds = max(0.0, self._clock() - request.at)
         events = self._telemetry.emitter(request.client.tenant)
         await events.emit("sent", mode=mode.name, route=request.upstream.route, seconds=seconds)
-        return await self._send(request, mode, prepared)
+        try:
+            return await self._send(request, mode, prepared)
+        except ProviderError as error:
+            await events.emit(
+                "failed",
+                mode.room(request),
+                model=request.model,
+                provider=request.wire.provider,
+                route=error.route,
+                error=type(error).__name__,
+                status=error.status,
+                seconds=max(0.0, self._clock() - request.at),
+            )
+            raise
 
     async def _send(
         self,
@@ -314,7 +327,9 @@ class Relay:
             trace_headers = self._telemetry.trace_headers()
             stream = await connection.enter_async_context(_open_upstream(request, prepared, trace_headers))
             if stream.is_event_stream:
-                await wait_for_first_event(stream, request.upstream, self._clock)
+                await wait_for_first_event(
+                    stream, request.upstream, self._clock, raises_outage=not request.is_last_attempt
+                )
             context = await prepared.get_context()
             join = request.wire.join_rounds
             if session is None and context is not None and context.added_tools and join is not None:
@@ -357,18 +372,12 @@ async def _count_at_upstream(request: ProxyRequest, payload: bytes) -> int | Non
     return await request.upstream.counter.count(body, request.forwarded)
 
 
-@asynccontextmanager
-async def _open_upstream(
+def _open_upstream(
     request: ProxyRequest, prepared: PreparedRequest[bytes], trace_headers: dict[str, str]
-) -> AsyncGenerator[HttpStream, None]:
-    upstream = request.upstream
+) -> AbstractAsyncContextManager[HttpStream]:
     path = request.path + (f"?{request.query}" if request.query else "")
     headers = request.forwarded | trace_headers
-    with upstream_errors(upstream):
-        async with upstream.connection.stream(
-            path, prepared.payload, headers=headers, on_sent=prepared.on_sent
-        ) as stream:
-            yield stream
+    return request.upstream.stream(path, prepared.payload, headers=headers, on_sent=prepared.on_sent)
 
 
 async def _make_response(body: bytes, stream: HttpStream, answer: ForwardedAnswer) -> Response:

@@ -57,6 +57,7 @@ class ModelResolver:
     async def of(self, request: ProxyRequest, calibrator: Calibrator) -> ResolvedModel:
         """Return what is known about the model of a request."""
         resolved = await self.find(request.upstream, request.model, calibrator, betas=request.betas)
+        resolved = msgspec.structs.replace(resolved, notices=(*resolved.notices, *request.notices))
         window = request.wire.read_window(request.body)
         if window is None or (window >= resolved.window and not resolved.assumed):
             return resolved

@@ -28,6 +28,7 @@ from brimful.server.proxy.upstreams import (
     Upstreams,
     get_paths,
     get_response_headers,
+    is_outage,
     upstream_errors,
 )
 from brimful.server.telemetry import Telemetry
@@ -66,14 +67,34 @@ class Passthrough:
         self._clock = clock
 
     async def forward(self, request: Request, client: Client, raw: bytes) -> Response:
-        """Forward a request whose body is JSON or empty, to the upstream of the model in its body or path."""
-        model = (_model_name(await read_json_object(raw)) if raw else "") or _model_in_path(request)
-        is_empty = not raw and request.method != "POST"
-        return await self._forward(request, client, model, None if is_empty else raw)
+        """Forward a request whose body is JSON or empty, to the upstreams of the model in its body or path.
+
+        If one fails, the next is tried, unless the request continues what only the first one has.
+        """
+        started = self._clock()
+        body = await read_json_object(raw) if raw else {}
+        model = _model_name(body) or _model_in_path(request)
+        request.scope["brimful"] |= {"mode": "forward", "model": model}
+        wire, path = self._read_path(request)
+        upstreams = self._upstreams.choose(wire, model, request.headers.get(UPSTREAM_HEADER, ""))
+        for upstream in upstreams if raw and not wire.find_state(body) else upstreams[:1]:
+            renamed, _, sent = upstream.rename(path, body, raw, model)
+            is_empty = not raw and request.method != "POST"
+            try:
+                return await self._forward(request, client, upstream, renamed, None if is_empty else sent, started)
+            except ProviderError as error:
+                if not is_outage(error):
+                    raise
+                failure = error
+        raise failure
 
     async def upload(self, request: Request, client: Client, upload: Upload) -> Response:
         """Forward a request with any other body, such as a file, as it arrives."""
-        return await self._forward(request, client, "", upload)
+        started = self._clock()
+        request.scope["brimful"] |= {"mode": "forward", "model": ""}
+        wire, path = self._read_path(request)
+        (upstream,) = self._upstreams.choose(wire, "", request.headers.get(UPSTREAM_HEADER, ""))
+        return await self._forward(request, client, upstream, path, upload, started)
 
     async def models(self, request: Request, client: Client, raw: bytes) -> Response:
         """List the models of all upstreams of a wire format."""
@@ -81,7 +102,7 @@ class Passthrough:
         wire = _get_wire(request)
         upstreams = self._upstreams.of(wire)
         if len(upstreams) <= 1:
-            upstream = self._upstreams.choose(wire, "", "")
+            (upstream,) = self._upstreams.choose(wire, "", "")
             return _unchanged(await _get(upstream, _models_path(wire) + _query(request, upstream), request.headers))
         listing = (_list_models(upstream, request.headers) for upstream in upstreams)
         results = await asyncio.gather(*listing, return_exceptions=True)
@@ -103,6 +124,7 @@ class Passthrough:
                 "not_found", f"model {name[:80]!r} not found"
             )  # and no other path of the upstream, called with our key
         upstream = self._upstreams.find(wire, name)
+        name = upstream.config.rename.get(name, name)
         path = f"{_models_path(wire)}/{quote(name, safe='/:@')}{_query(request, upstream)}"
         return _unchanged(await _get(upstream, path, request.headers))
 
@@ -111,8 +133,10 @@ class Passthrough:
         del client
         body = await read_json_object(raw)
         wire = _get_wire(request)
-        upstream = self._upstreams.find(wire, _model_name(body))
-        path = get_paths(wire).at_upstream(request.scope["path"]) + _query(request, upstream)
+        model = _model_name(body)
+        upstream = self._upstreams.find(wire, model)
+        path, body, raw = upstream.rename(get_paths(wire).at_upstream(request.scope["path"]), body, raw, model)
+        path += _query(request, upstream)
         try:
             with upstream_errors(upstream):
                 headers = upstream.headers(request.headers)
@@ -127,27 +151,37 @@ class Passthrough:
         info = self._registry.resolve(upstream.config.like or _model_name(body))
         return counter_for(info).prompt(read_incoming(body, upstream.wire.name).prompt).tokens
 
-    async def _forward(self, request: Request, client: Client, model: str, body: bytes | Upload | None) -> Response:
-        started = self._clock()
+    def _read_path(self, request: Request) -> tuple[Wire, str]:
+        """Return the wire format of a request, and its path at the upstream."""
         if "websocket" in split_tokens(request.headers.get("upgrade", "")):
             raise _refuse_web_socket(request.scope["path"])
         if has_extra_root(request.scope["path"]):
             raise unknown_path(request.scope["path"], request.method)
         wire = _get_wire(request)
-        upstream = self._upstreams.choose(wire, model, request.headers.get(UPSTREAM_HEADER, ""))
-        path = get_upstream_path(request.scope["raw_path"].decode("latin-1"), wire) + _query(request, upstream)
-        request.scope["brimful"] |= {"mode": "forward", "upstream": upstream.config.name, "model": model}
+        return wire, get_upstream_path(request.scope["raw_path"].decode("latin-1"), wire)
+
+    async def _forward(
+        self,
+        request: Request,
+        client: Client,
+        upstream: Upstream,
+        path: str,
+        body: bytes | Upload | None,
+        started: float,
+    ) -> Response:
+        request.scope["brimful"]["upstream"] = upstream.config.name
         seconds = max(0.0, self._clock() - started)
         await self._telemetry.emitter(client.tenant).emit("sent", mode="forward", route=upstream.route, seconds=seconds)
         headers = upstream.headers(request.headers) | _body_headers(request.headers, body)
         async with AsyncExitStack() as connection:
-            connection.enter_context(upstream_errors(upstream))
-            stream = await connection.enter_async_context(
-                upstream.connection.stream(
-                    path, body, method=request.method, headers=headers | self._telemetry.trace_headers()
-                )
+            opened = upstream.stream(
+                path + _query(request, upstream),
+                body,
+                method=request.method,
+                headers=headers | self._telemetry.trace_headers(),
             )
-            return ForwardedResponse(stream, connection.pop_all(), self._stopping, wire)
+            stream = await connection.enter_async_context(opened)
+            return ForwardedResponse(stream, connection.pop_all(), self._stopping, upstream)
 
 
 class ForwardedResponse(Response):
@@ -156,14 +190,16 @@ class ForwardedResponse(Response):
     If it breaks off, an event stream ends with an error event; of any other answer, the client's connection is closed.
     """
 
-    def __init__(self, stream: HttpStream, connection: AsyncExitStack, stopping: asyncio.Event, wire: Wire) -> None:
-        super().__init__(status_code=stream.status, headers=get_response_headers(stream.headers))
+    def __init__(
+        self, stream: HttpStream, connection: AsyncExitStack, stopping: asyncio.Event, upstream: Upstream
+    ) -> None:
+        super().__init__(status_code=stream.status, headers=get_response_headers(stream.headers) | upstream.header)
         length = [] if stream.length is None else [(b"content-length", str(stream.length).encode())]
         self.raw_headers = [header for header in self.raw_headers if header[0] != b"content-length"] + length
         self._stream = stream
         self._connection = connection
         self._stopping = stopping
-        self._wire = wire
+        self._wire = upstream.wire
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:

@@ -97,7 +97,7 @@ class RememberMode:
         async with self._locks.of(tenant, conversation.room):
             await _check_owner(engine, request, conversation.room)
             current = await self._store_messages(engine, request, conversation)
-            notices = (notice for notice in model.notices if notice.kind == "unknown-window")
+            notices = (notice for notice in model.notices if notice.kind in ("unknown-window", "upstream-failed"))
             return await self._build_request(engine, request, conversation, model, current, notices=tuple(notices))
 
     async def rebuild(

@@ -43,6 +43,9 @@ class ProxyRequest(msgspec.Struct, frozen=True, kw_only=True):
     `path` is that at the upstream. `streams` says whether the answer comes in pieces, and `in_array` that these are the
     items of one JSON array, as Gemini streams them unless the client asks for events.
 
+    `notices` tell which upstreams were tried before this one; if it fails too, another follows unless this
+    `is_last_attempt`.
+
     `hides_usage` means that usage was requested on behalf of the client and must be removed from the stream. The last
     `recalled` messages are recalls of earlier rounds, which the client does not know. In the last of several rounds,
     `recall_off` is set.
@@ -61,6 +64,8 @@ class ProxyRequest(msgspec.Struct, frozen=True, kw_only=True):
     client: Client
     upstream: Upstream
     at: float
+    is_last_attempt: bool = True
+    notices: tuple[Notice, ...] = ()
     hides_usage: bool = False
     recalled: int = 0
     recall_off: bool = False

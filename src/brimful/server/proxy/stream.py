@@ -18,7 +18,7 @@ from brimful.providers import Dialect, HttpStream
 from brimful.records.reply import Reply
 from brimful.server.config import ModeName
 from brimful.server.proxy.request import ProxyRequest
-from brimful.server.proxy.upstreams import Upstream
+from brimful.server.proxy.upstreams import Upstream, is_outage
 from brimful.wires.event_stream import Event, EventDecoder, Events, ServerEventDecoder, StreamEvent
 from brimful.wires.replies import Reader
 from brimful.wires.wire import UsageOption
@@ -31,8 +31,10 @@ _EVENT_END: Final = re.compile(rb"\r?\n\r?\n")
 _LINE_END: Final = re.compile(rb"\n")
 
 
-async def wait_for_first_event(answering: HttpStream, line: Upstream, clock: Callable[[], float]) -> None:
-    """Wait for the first event of a stream; raise `ContextOverflow` if it reports one."""
+async def wait_for_first_event(
+    answering: HttpStream, line: Upstream, clock: Callable[[], float], *, raises_outage: bool = False
+) -> None:
+    """Wait for the first event of a stream; raise `ContextOverflow` if it reports one, and outages if asked to."""
     reader, events = line.dialect.reader(line.route), answering.make_decoder()
     buffered: list[bytes] = []
     first = clock()
@@ -40,7 +42,7 @@ async def wait_for_first_event(answering: HttpStream, line: Upstream, clock: Cal
         first = first if buffered else clock()
         buffered.append(chunk)
         if (
-            _has_event(chunk, reader, events, line.dialect.wire.preamble_events)
+            _has_event(chunk, reader, events, line.dialect.wire.preamble_events, raises_outage=raises_outage)
             or sum(map(len, buffered)) > MAX_HELD_BYTES
             or clock() - first > COMMENT_SECONDS
         ):
@@ -48,13 +50,15 @@ async def wait_for_first_event(answering: HttpStream, line: Upstream, clock: Cal
     answering.chunks = _prepend(buffered, answering.chunks)
 
 
-def _has_event(chunk: bytes, reader: Reader, events: EventDecoder, preamble: Sequence[str]) -> bool:
+def _has_event(
+    chunk: bytes, reader: Reader, events: EventDecoder, preamble: Sequence[str], *, raises_outage: bool
+) -> bool:
     """Return whether anything but comments and the preamble of a response has been received."""
     try:
         reader.feed(chunk)
-    except ContextOverflow:
-        raise
-    except ProviderError:
+    except ProviderError as error:
+        if isinstance(error, ContextOverflow) or (raises_outage and is_outage(error)):
+            raise
         return True  # any other error is for the client
     return any(not _names_event(event, preamble) for event in events.feed(chunk))
 

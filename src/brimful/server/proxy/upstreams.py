@@ -1,22 +1,23 @@
-"""Upstream servers: which one serves a model, its wire format, and the headers it receives."""
+"""Upstream servers: which ones serve a model, whether they answer, their wire formats, and the headers they receive."""
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import time
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from fnmatch import fnmatchcase
-from typing import Final
-from urllib.parse import unquote
+from typing import Any, Final, Literal
+from urllib.parse import quote, unquote
 
 import msgspec
 
-from brimful.errors import InvalidConfig, ProviderError
-from brimful.providers import Connection, Dialect, HttpProvider, find_api_key, make_dialect
+from brimful.errors import InvalidConfig, ProviderError, ProviderTimeout, ProviderUnavailable
+from brimful.providers import Connection, Dialect, HttpProvider, HttpStream, find_api_key, make_dialect
 from brimful.providers.address import get_base_url, get_route, parse_address, remove_version
-from brimful.providers.connection import HOP_BY_HOP_HEADERS, split_tokens
+from brimful.providers.connection import HOP_BY_HOP_HEADERS, Body, ignore_sent, split_tokens
 from brimful.providers.directory import find_server_by_url
 from brimful.providers.server_counter import ServerCounter
-from brimful.server.config import Config, ModeName, UpstreamConfig
+from brimful.server.config import ANY_MODEL, Config, ModeName, UpstreamConfig
 from brimful.server.errors import ApiError
 from brimful.stores.admin.api_keys import PREFIX, parse_api_key
 from brimful.wires import Wire, find_wire
@@ -24,6 +25,8 @@ from brimful.wires.registry import served_wires
 from brimful.wires.wire import WirePaths
 
 UPSTREAM_HEADER: Final = "x-brimful-upstream"
+UpstreamState = Literal["answers", "fails", "untried"]
+"""What the last request to an upstream showed."""
 
 
 _NOT_FORWARDED: Final = HOP_BY_HOP_HEADERS | {
@@ -47,6 +50,11 @@ _PRIVATE_PREFIXES: Final = ("x-brimful-", "x-forwarded-", "sec-")
 _OWN_HEADERS: Final = ("date", "server")  # set by our own server
 _INERT_TYPES: Final = ("application/json", "text/event-stream", "application/x-ndjson")  # browsers run none of them
 _KEY_REFUSED: Final = 401
+_OUTAGE_STATUSES: Final = (408, 429)
+_SERVER_ERROR: Final = 500  # and above
+_DOWN_AFTER: Final = 3  # failures in a row
+_MAX_COOLDOWN: Final = 3_600.0  # seconds, whatever an upstream asks for
+_HEADER_CHARACTERS: Final = "!#$&'()*+,/:;=?@[] "  # beside letters, digits and _.-~
 _KEY_HEADERS: Final = frozenset({"authorization", "x-api-key", "api-key", "x-goog-api-key"})
 
 
@@ -57,13 +65,69 @@ def get_paths(wire: Wire) -> WirePaths:
     return wire.paths
 
 
+class Health:
+    """Whether an upstream answers, as its last requests showed. After a failure, it rests for some seconds."""
+
+    def __init__(self, cooldown: float, clock: Callable[[], float]) -> None:
+        self._cooldown = cooldown
+        self._clock = clock
+        self._rests_until = 0.0
+        self._failures: int | None = None  # in a row
+
+    @property
+    def state(self) -> UpstreamState:
+        """What its last request showed."""
+        if self._failures is None:
+            return "untried"
+        return "fails" if self._failures else "answers"
+
+    @property
+    def is_resting(self) -> bool:
+        """Whether other upstreams are tried first."""
+        return self._clock() < self._rests_until
+
+    @property
+    def is_down(self) -> bool:
+        """Whether it rests and failed several times in a row: one failure may be due to its request."""
+        return self.is_resting and (self._failures or 0) >= _DOWN_AFTER
+
+    def note_answer(self) -> None:
+        self._failures, self._rests_until = 0, 0.0
+
+    def note_outage(self, error: ProviderError) -> None:
+        """Let the upstream rest, for as long as it asks for if it does."""
+        wait = error.retry_after if isinstance(error, ProviderUnavailable) else None
+        self._failures = (self._failures or 0) + 1
+        self._rests_until = self._clock() + (self._cooldown if wait is None else min(wait, _MAX_COOLDOWN))
+
+
+def is_outage(error: ProviderError) -> bool:
+    """Return whether another server may answer a request: this one cannot be reached, is overloaded, or fails.
+
+    >>> is_outage(ProviderError("r", "answered 400", status=400)), is_outage(ProviderUnavailable("r", "no connection"))
+    (False, True)
+    """
+    if error.status is None:
+        return isinstance(error, ProviderUnavailable)
+    return error.status in _OUTAGE_STATUSES or error.status >= _SERVER_ERROR
+
+
+def describe_outage(error: ProviderError) -> str:
+    """Return what went wrong, without the words of the upstream, which may quote content."""
+    if error.status is not None:
+        return f"answered {error.status}"
+    return "took too long" if isinstance(error, ProviderTimeout) else "could not be reached, or broke off"
+
+
 class Upstream(msgspec.Struct, frozen=True, kw_only=True):
     """One wire format of an upstream: its connection, the dialect of its answers, and what lets it count.
 
-    If this server has no API key for it, `missing_key` is the environment variable for one.
+    If this server has no API key for it, `missing_key` is the environment variable for one. Its wire formats share
+    their `health`.
     """
 
     config: UpstreamConfig
+    health: Health
     wire: Wire
     connection: Connection
     dialect: Dialect
@@ -74,6 +138,35 @@ class Upstream(msgspec.Struct, frozen=True, kw_only=True):
     def route(self) -> str:
         """The name under which calibrations and windows are stored."""
         return self.connection.route
+
+    @property
+    def header(self) -> dict[str, str]:
+        """The header that names it in answers."""
+        return {UPSTREAM_HEADER: quote(self.config.name, safe=_HEADER_CHARACTERS)}
+
+    def rename(self, path: str, body: dict[str, Any], raw: bytes, model: str) -> tuple[str, dict[str, Any], bytes]:
+        """Return the path and the body of a request with this upstream's own name for a model."""
+        name = self.config.rename.get(model, model)
+        if name == model:
+            return path, body, raw
+        path, renamed = self.wire.write_model(path, body, name)
+        return path, renamed, raw if renamed is body else msgspec.json.encode(renamed)
+
+    @asynccontextmanager
+    async def stream(
+        self,
+        path: str,
+        body: Body,
+        *,
+        method: str = "POST",
+        headers: Mapping[str, str],
+        on_sent: Callable[[], None] = ignore_sent,
+    ) -> AsyncGenerator[HttpStream, None]:
+        """Send a request, and yield the response as it arrives; its errors are prepared for the client."""
+        with upstream_errors(self):
+            async with self.connection.stream(path, body, method=method, headers=headers, on_sent=on_sent) as stream:
+                self.health.note_answer()
+                yield stream
 
     def requests_usage(self, mode: ModeName) -> bool:
         """Return whether to request the usage of streams on behalf of the client.
@@ -124,10 +217,15 @@ def get_response_headers(headers: Mapping[str, str]) -> dict[str, str]:
 
 @contextmanager
 def upstream_errors(upstream: Upstream) -> Iterator[None]:
-    """Context manager that prepares errors of an upstream for the client, and rewords those about our key."""
+    """Context manager that notes the outages of an upstream, and prepares its errors for the client.
+
+    Errors about our own key are reworded.
+    """
     try:
         yield
     except ProviderError as error:
+        if is_outage(error):
+            upstream.health.note_outage(error)
         error.headers = get_response_headers(error.headers) if error.headers else {}
         if error.status != _KEY_REFUSED or upstream.config.authorization == "client":
             raise
@@ -165,27 +263,52 @@ def _missing_key(config: UpstreamConfig, environ: Mapping[str, str]) -> str:
 class Upstreams:
     """All upstreams. Belongs to the event loop in which it is first used."""
 
-    def __init__(self, config: Config, *, file: str = "", environ: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        config: Config,
+        *,
+        file: str = "",
+        environ: Mapping[str, str] | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        variables = os.environ if environ is None else environ
+        self._health = {each.name: Health(each.cooldown, clock) for each in config.upstreams}
         self._upstreams = [
-            _make_upstream(each, wire, file, os.environ if environ is None else environ)
+            _make_upstream(each, wire, self._health[each.name], file, variables)
             for each in config.upstreams
             for wire in _wires(each)
         ]
+
+    @property
+    def states(self) -> dict[str, UpstreamState]:
+        """Whether each upstream answered its last request, by name."""
+        return {name: health.state for name, health in self._health.items()}
+
+    @property
+    def are_down(self) -> bool:
+        """Whether there are upstreams and none of them answers."""
+        return bool(self._health) and all(health.is_down for health in self._health.values())
 
     def of(self, wire: Wire) -> Sequence[Upstream]:
         """Return all upstreams of a wire format, in the order of the configuration."""
         return [upstream for upstream in self._upstreams if upstream.wire == wire]
 
     def find_any(self, model: str) -> Upstream | None:
-        """Return the first upstream that serves a model, in any wire format that we write requests in."""
-        written = (upstream for upstream in self._upstreams if upstream.wire.write is not None)
-        return next((upstream for upstream in written if _serves_model(upstream.config, model)), None)
+        """Return the upstream to try first for a model, in any wire format that we write requests in."""
+        written = [
+            each for each in self._upstreams if each.wire.write is not None and _serves_model(each.config, model)
+        ]
+        return next(iter(_order(written, model)), None)
 
     def find(self, wire: Wire, model: str) -> Upstream:
-        """Return the first upstream of a wire format that serves a model."""
+        """Return the upstream of a wire format to try first for a model."""
+        return self.find_all(wire, model)[0]
+
+    def find_all(self, wire: Wire, model: str) -> list[Upstream]:
+        """Return the upstreams of a wire format that serve a model, in the order in which to try them."""
         running = [upstream for upstream in self._upstreams if _serves_model(upstream.config, model)]
-        found = next((upstream for upstream in running if upstream.wire == wire), None)
-        if found is not None:
+        found = _order([upstream for upstream in running if upstream.wire == wire], model)
+        if found:
             return found
         if running:
             named = ", ".join(sorted({upstream.config.name for upstream in running}))
@@ -204,13 +327,16 @@ class Upstreams:
         why = f"no upstream serves the model {model!r}" if self._upstreams else "this server has no upstreams"
         return ApiError("not_found", why, code="model_not_found", param="model")
 
-    def choose(self, wire: Wire, model: str, name: str) -> Upstream:
-        """Return the upstream of a request that need not name a model: by its model, by name, or the first one."""
+    def choose(self, wire: Wire, model: str, name: str) -> list[Upstream]:
+        """Return the upstreams to try with a request that need not name a model.
+
+        These are the upstreams of its model, or else the one with a name, or the first one.
+        """
         if model:
-            return self.find(wire, model)
+            return self.find_all(wire, model)
         upstreams = [each for each in self.of(wire) if name in ("", each.config.name)]
         if upstreams:
-            return upstreams[0]
+            return upstreams[:1]
         if not name:
             why = (
                 f"no upstream speaks the wire format {wire.name!r}"
@@ -236,6 +362,27 @@ def _serves_model(config: UpstreamConfig, model: str) -> bool:
     return any(fnmatchcase(model, pattern) for pattern in config.models)
 
 
+def _order(upstreams: Sequence[Upstream], model: str) -> list[Upstream]:
+    """Return the first upstream and those that may stand in for it; the ones that failed just now come last.
+
+    One that serves just any model, maybe another than it is asked for, stands in only for one of its kind. The key of a
+    client is for one upstream only.
+    """
+    first = next(iter(upstreams), None)
+    others = [
+        each
+        for each in upstreams[1:]
+        if first is not None
+        and "client" not in (first.config.authorization, each.config.authorization)
+        and _names_model(each.config, model) >= _names_model(first.config, model)
+    ]
+    return sorted([*upstreams[:1], *others], key=lambda each: each.health.is_resting)
+
+
+def _names_model(config: UpstreamConfig, model: str) -> bool:
+    return any(fnmatchcase(model, pattern) for pattern in config.models if pattern != ANY_MODEL)
+
+
 def _wires(config: UpstreamConfig) -> Sequence[Wire]:
     """Return the configured wire formats, or else a known server's, or else all: llama.cpp speaks all of them."""
     if config.wires is not None:
@@ -247,7 +394,9 @@ def _wires(config: UpstreamConfig) -> Sequence[Wire]:
     return [wire for wire, _ in served_wires() if wire.provider in wires]
 
 
-def _make_upstream(config: UpstreamConfig, wire: Wire, file: str, environ: Mapping[str, str]) -> Upstream:
+def _make_upstream(
+    config: UpstreamConfig, wire: Wire, health: Health, file: str, environ: Mapping[str, str]
+) -> Upstream:
     dialect = make_dialect(wire.name, config.url, key_header=config.key_header)
     key, variable = _find_key(config, file, environ)
     connection = Connection(
@@ -260,6 +409,7 @@ def _make_upstream(config: UpstreamConfig, wire: Wire, file: str, environ: Mappi
     counter = ServerCounter(connection, dialect)
     return Upstream(
         config=config,
+        health=health,
         wire=wire,
         connection=connection,
         dialect=dialect,
