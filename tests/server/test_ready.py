@@ -10,7 +10,7 @@ from brimful.stores import connect
 
 def test_a_missing_database_file_makes_the_server_unready(start, tmp_path):
     client, file = start(), tmp_path / "brimful.db"
-    assert client.get("/ready").json() == {"status": "ready"}
+    assert client.get("/ready").json()["status"] == "ready"
     file.rename(tmp_path / "elsewhere.db")
     answer = client.get("/ready")
     assert answer.status_code == 503
