@@ -15,6 +15,7 @@ from brimful.errors import BrimfulError, ContextOverflow, InvalidPackage, Invali
 from brimful.packagers.package import PackageOptions
 from brimful.records import Memory, Message
 from brimful.records.memory import MemoryFilters
+from brimful.records.own_calls import SpendingLimit
 from brimful.testing import ScriptedProvider
 
 NOW = 1_700_000_000
@@ -57,6 +58,7 @@ FUNCTIONS = {
     packagers.summary: {"text": "Hi", "of": "c", "counter": COUNTER},
     packagers.tool_turn: {"calls": [CALL], "results": [RESULT], "counter": COUNTER},
     Retrieval: {},
+    SpendingLimit: {},
     Engine: {"url": "sqlite:///:memory:"},
 }
 METHODS = {
@@ -93,6 +95,7 @@ METHODS = {
     "list_janitor_runs": ({}, {}),
     "audit_memories": ({}, {}),
     "make_summarizer": ({}, {}),
+    "own_spending": ({}, {}),
 }
 
 

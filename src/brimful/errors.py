@@ -19,6 +19,7 @@
     │   ├── ProviderUnavailable   … but may answer later
     │   │   └── ProviderTimeout   … because it took too long
     │   └── ContextOverflow       … because the prompt is too long; carries the provider's numbers
+    ├── SpendingLimitReached      a tenant's own calls of models have reached their daily limit; says until when
     ├── UnknownRecord             there is no record, or no candidate, with that id; names kind and id
     │   ├── ContentErased         … any more: it was deleted or erased
     │   └── NotRecorded           … in full: of this context, only a summary was stored
@@ -34,6 +35,7 @@ Errors carry facts as attributes, so that a program can act on them without read
 """
 
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Literal
 
 
@@ -173,7 +175,8 @@ class EmbeddingError(BrimfulError):
 class ProviderError(BrimfulError):
     """A provider did not answer. `route` names it; `status` is the HTTP status (None if there was no response).
 
-    `body` and `headers` are what it sent instead of an answer.
+    `body` and `headers` are what it sent instead of an answer. With `may_be_billed`, the request was sent, and nothing
+    says that it was refused.
     """
 
     def __init__(self, route: str, reason: str, *, status: int | None = None, body: bytes = b"") -> None:
@@ -183,6 +186,7 @@ class ProviderError(BrimfulError):
         self.status = status
         self.body = body
         self.headers: Mapping[str, str] = {}
+        self.may_be_billed = False
 
 
 class ProviderUnavailable(ProviderError):
@@ -231,6 +235,30 @@ class ContextOverflow(ProviderError):
         self.completion = completion
         self.input_only = input_only
         self.quote = quote
+
+
+class SpendingLimitReached(BrimfulError):
+    """Own calls of models have reached their daily limit of a `unit`. They go on at the time `until`, in UTC seconds.
+
+    `spent` were billed on this day, and calls under way have reserved what they may cost at most.
+    """
+
+    def __init__(
+        self, unit: Literal["tokens", "dollars"], *, limit: float, spent: float, reserved: float, until: float
+    ) -> None:
+        sign, form = ("$", ",.4f") if unit == "dollars" else ("", ",.0f")
+        numbers = f"{sign}{spent:{form}} of {sign}{limit:{form}}{' tokens' if unit == 'tokens' else ''} spent today"
+        held = f" and {sign}{reserved:{form}} reserved by calls under way" if spent < limit else ""
+        goes_on = datetime.fromtimestamp(until, UTC).strftime("%Y-%m-%d %H:%M UTC")
+        super().__init__(
+            f"the daily limit of own calls is reached: {numbers}{held}; they go on at {goes_on}, "
+            f"or with a higher own_calls.{unit}_per_day"
+        )
+        self.unit = unit
+        self.limit = limit
+        self.spent = spent
+        self.reserved = reserved
+        self.until = until
 
 
 class UnknownRecord(BrimfulError, LookupError):

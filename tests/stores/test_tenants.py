@@ -10,14 +10,17 @@ from psycopg import sql
 from brimful.errors import BrimfulError, InvalidValue, StoreUnavailable, UnknownRecord
 from brimful.packagers import memory
 from brimful.records import Lorebook, Persona, Response, Room, Snapshot, User
+from brimful.records.own_calls import OwnSpending, SpendingLimit
 from brimful.records.usage import UsageReport
 from brimful.stores.store import RoomContents, Store
+from brimful.stores.tables.own_calls import Charge
 from brimful.stores.tables.room_counts import Sum
 from stores.samples import known, make_entry, make_message, nearest, occurring, summed, words
 from strategies import COUNTER
 from support import build
 
 SECRET = "belongs to the other tenant"  # noqa: S105 - a text to look for
+LIMIT = SpendingLimit(tokens_per_day=9)
 VECTOR = np.ones(8, dtype=np.float32)
 
 
@@ -98,6 +101,9 @@ CALLS = {
     "save_usage": lambda store: store.save_usage(UsageReport(id="o9", model="m", route="r")),
     "usage_reports": lambda store: store.usage_reports("m", "r"),
     "accuracy": lambda store: store.accuracy(),
+    "reserve_own_call": lambda store: store.reserve_own_call("learn", Charge(), LIMIT, now=1.0),
+    "settle_own_call": lambda store: store.settle_own_call("learn", 0, Charge(), Charge(prompt=7)),
+    "own_spending": lambda store: store.own_spending(now=1.0),
     "load_records": lambda store: store.load_records(
         [User(id="zoe"), known("k9", "mine")[0]], lambda record: words(record.content)
     ),
@@ -139,6 +145,7 @@ async def fill(store, text):
     await store.save_response(Response(id="r1", context="c1", room="general", metadata={"text": text}))
     await store.save_usage(UsageReport(id="o1", model="m", route="r", room=text, counted=7, reported=8))
     await store.save_counts("t", {"b2:a": 7})
+    await store.reserve_own_call("learn", Charge(prompt=9), LIMIT, now=1.0)
     waiting = [each.doc for each in await store.backlog("e")]
     await store.save_vectors("e", waiting[:2], np.ones((2, 8), dtype=np.float32))
 
@@ -154,6 +161,7 @@ async def seen(store):
     ] + [
         await store.usage_reports("m", "r"),
         await store.accuracy(),
+        await store.own_spending(now=1.0),
         await store.index_progress("e"),
         await occurring(store, ["room:general"], SECRET.split()),
         await store.documents([1, 2]),
@@ -169,11 +177,24 @@ def test_no_method_reaches_another_tenant(database, run):
     other = database.tenant("other")
     run(fill(other, SECRET))
     before = repr(run(seen(other)))
-    telling = ("add_job", "post", "find_postings", "index_progress", "embedders", "load_records", "follow", "prune")
+    telling = (
+        "add_job",
+        "reserve_own_call",
+        "post",
+        "find_postings",
+        "index_progress",
+        "embedders",
+        "load_records",
+        "follow",
+        "prune",
+    )
     for name, call in CALLS.items():
         found = run(call(database.tenant(f"new-{name}")))
         assert SECRET not in repr(found), name
-        assert found in (None, False, [], {}, "", ([], []), (None, None, None), NO_CONTENTS) or name in telling, name
+        assert (
+            found in (None, False, [], {}, "", ([], []), (None, None, None), NO_CONTENTS, OwnSpending())
+            or name in telling
+        ), name
     assert repr(run(seen(other))) == before
 
 

@@ -6,7 +6,7 @@ A model that fails, takes too long, or returns nothing useful is replaced by the
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -24,10 +24,10 @@ from brimful.core.labels import HISTORY_CLOSE, HISTORY_OPEN
 from brimful.core.ledger import CARRIED
 from brimful.core.model import ModelInfo
 from brimful.core.notice import Notice
-from brimful.core.prompt import Message, Request, TokenCounter
+from brimful.core.prompt import Message, TokenCounter
 from brimful.core.validation import clean_text, preview
 from brimful.counting import counter_for
-from brimful.errors import BudgetExceeded, ContextOverflow, InvalidValue, ProviderError
+from brimful.errors import BudgetExceeded, ContextOverflow, InvalidValue, ProviderError, SpendingLimitReached
 from brimful.packagers import message as package_message
 from brimful.packagers import package
 from brimful.packagers.request_summary import (
@@ -40,7 +40,7 @@ from brimful.packagers.request_summary import (
 )
 from brimful.protocols import Digest, Passage, Provider, Summarizer
 from brimful.providers import make_provider, make_provider_for_model
-from brimful.records import Usage
+from brimful.records.reply import Reply
 from brimful.retrieval.breaker import Breaker
 from brimful.shorten import shorten, word_set
 from brimful.threads import run_in_thread
@@ -261,17 +261,17 @@ class StepSummarizer:
         provider: str | Provider | None = None,
         *,
         window: int | None = None,
-        on_usage: Callable[[Usage], None] | None = None,
+        send: Callable[[Provider, Context], Awaitable[Reply]] | None = None,
     ) -> None:
         """Use this model; `window` overrides its own. Without a provider, the model's own server is used.
 
-        `on_usage` is called with the usage of each reply.
+        `send` sends the request of a context to the provider, in place of the provider itself.
         """
         self._model = resolve_model(model)
         self._provider = make_provider_for_model(self._model) if provider is None else make_provider(provider)
         self._owned = provider is None or isinstance(provider, str)
         self._window = require_positive("window", window)
-        self._on_usage = on_usage
+        self._send = send or _send
 
     async def close(self) -> None:
         """Close the provider, unless it was passed."""
@@ -295,10 +295,8 @@ class StepSummarizer:
         text = digest.previous
         fitting = await run_in_thread(fit_passages, passages, _MAX_CALLS * room // 2, counter)
         for chunk in await run_in_thread(lambda: list(_divide(fitting, room, counter))):
-            request = await run_in_thread(self._make_request, digest, text, chunk, window)
-            reply = await self._provider.send(request)
-            if self._on_usage is not None and reply.usage is not None:
-                self._on_usage(reply.usage)
+            context = await run_in_thread(self._build, digest, text, chunk, window)
+            reply = await self._send(self._provider, context)
             text = reply.text[: _MAX_CHARS * digest.tokens].strip()
             if not text:
                 raise ProviderError(self._provider.route, "returned an empty summary")
@@ -312,7 +310,7 @@ class StepSummarizer:
     def _completion(self, digest: Digest) -> int:
         return 2 * digest.tokens
 
-    def _make_request(self, digest: Digest, previous: str, chunk: str, window: int | None) -> Request:
+    def _build(self, digest: Digest, previous: str, chunk: str, window: int | None) -> Context:
         words = int(digest.tokens * _WORDS_PER_TOKEN)
         before = f"The summary so far:\n{previous}\n\n" if previous else ""
         task = f"Summarize {'both' if previous else 'the steps'} in at most {words} words."
@@ -334,7 +332,11 @@ class StepSummarizer:
             window=window,
             completion=self._completion(digest),
             now=0.0,
-        ).request
+        )
+
+
+async def _send(provider: Provider, context: Context) -> Reply:
+    return await provider.send(context.request)
 
 
 def fit_passages(passages: Sequence[Passage], limit: int, counter: TokenCounter) -> list[Passage]:
@@ -404,6 +406,9 @@ class _Guard:
         except TimeoutError:
             self._breaker.failed(self._clock(), timed_out=True)
             return "", f"took longer than {self._time_limit:g} s"
+        except SpendingLimitReached as limit:
+            self._breaker.cancelled()
+            return "", f"was not called: {limit}"
         except Exception as error:  # noqa: BLE001 - a summarizer may be user code, and a summary is not worth a failure
             _log.warning("a summary was made by rules: %s: %s", type(error).__name__, error)
             self._breaker.failed(self._clock())

@@ -123,6 +123,16 @@ class RemoteEmbedder:
         """The endpoint."""
         return self._dialect.url
 
+    @property
+    def model(self) -> str:
+        """The model's name, as the server knows it."""
+        return self._dialect.model
+
+    @property
+    def bills_tokens(self) -> bool:
+        """Whether the server bills tokens, as one that needs an API key does."""
+        return bool(self._dialect.key)
+
     async def embed(self, texts: Sequence[str], purpose: "Purpose") -> "Vectors":
         """Return one unit-length row per text, or a row of zeros for an empty text."""
         prepared = [self._prepare(text, purpose) for text in texts if is_embeddable(text)]

@@ -42,6 +42,7 @@ from brimful.engine.options import (
     require_string,
     resolve_message,
 )
+from brimful.engine.own_calls import OwnCalls, check_prices, find_billed_model
 from brimful.engine.provider_pool import ProviderPool
 from brimful.engine.recaller import Recaller
 from brimful.engine.responder import Answer, AnswerStream, Responder
@@ -54,6 +55,7 @@ from brimful.records import Content, Entity, LoreEntry, Memory, Message, Record,
 from brimful.records.base import validate_id
 from brimful.records.contexts import PruneReport
 from brimful.records.memory import MemoryFilters, MemoryPage, memory_cursor, parse_memory_cursor
+from brimful.records.own_calls import OwnSpending, SpendingLimit
 from brimful.records.runs import JanitorRun
 from brimful.records.search import IndexProgress
 from brimful.retrieval.breaker import Breaker
@@ -87,6 +89,7 @@ class EngineParts:
         embedder: Embedder | None,
         summarizer: Summarizer | None,
         reranker: Reranker | None,
+        own_calls: OwnCalls,
         breaker: Breaker,
         providers: ProviderPool,
         tokenizers: UsedTokenizers,
@@ -99,6 +102,7 @@ class EngineParts:
         calibrator = Calibrator(store)
         self.store = store
         self.housekeeping = housekeeping
+        self.own_calls = own_calls
         self.indexer = None if embedder is None else Indexer(store, embedder, breaker=breaker, clock=clock)
         self.retriever = Retriever(
             store,
@@ -148,6 +152,7 @@ class EngineParts:
             settings,
             writer=self.writer,
             build=self.builder.assemble,
+            own_calls=own_calls,
             events=events,
         )
         self._dividing: asyncio.Task[None] | None = None
@@ -189,6 +194,8 @@ class Engine:
     - `embedder`: `static` (included), `small`, `openai:…`, `ollama:…`, your own `Embedder`, or `none`.
     - `summarizer`: writes the summaries that a policy with `ephemeral_summaries` allows: a model's name, or your own
       `Summarizer`. By default they quote messages.
+    - `own_calls`: how much the calls of models that the engine makes by itself may spend in a day: a `SpendingLimit`.
+      By default there is no limit.
     - `reranker`: reorders the best hits of a search: your own `Reranker`. By default there is none.
     - `retrieval`: settings for search.
     - `hooks`: functions that are called with every `Event`.
@@ -212,6 +219,7 @@ class Engine:
         provider: str | Provider = "",
         embedder: str | Embedder | None = "static",
         summarizer: str | Summarizer | None = None,
+        own_calls: SpendingLimit = SpendingLimit(),  # noqa: B008 - frozen
         reranker: Reranker | None = None,
         retrieval: Retrieval = Retrieval(),  # noqa: B008 - frozen
         hooks: Sequence[Hook] = (),
@@ -251,6 +259,7 @@ class Engine:
             reason = f"must be the name of a model or a Summarizer, not {preview(summarizer)}"
             raise InvalidValue("summarizer", reason)
         self._summarizer = summarizer
+        self._limit = _check_limit(own_calls, summarizer, self._embedder)
         if reranker is not None and not hasattr(reranker, "rerank"):
             raise InvalidValue("reranker", f"must be a Reranker, with a method `rerank`, not {preview(reranker)}")
         self._reranker = reranker
@@ -745,7 +754,8 @@ class Engine:
         - `user`, `persona`, `room`: whose memories these are; at least one is required. With `from_room` alone, the
           memories are for that room.
         - `model`, `provider`, `window`: the model that extracts the facts, by default that of the engine. If its reply
-          cannot be used, `notes` of the report say so, and the next call reads these messages again.
+          cannot be used, `notes` of the report say so, and the next call reads these messages again. So they do if
+          own calls reach their daily limit.
         - `metadata`: added to each new memory.
         """
         if (messages is None) == (from_room is None):
@@ -757,6 +767,7 @@ class Engine:
         scope = require_scope(persona, user, room, from_room)
         info = self._open.builder.choose_model(model, None)
         found = self._providers.find(provider, None, info)
+        self._open.own_calls.require_price(info, found.wire)
         return await self._open.learner.learn(
             messages,
             scope,
@@ -859,7 +870,17 @@ class Engine:
     ) -> Summarizer:
         """Return a summarizer for `run_janitor` that uses a language model: this one, or the engine's."""
         info = self._open.builder.choose_model(model, None)
-        return ModelSummarizer(info, self._providers.find(provider, None, info), build=self._build, window=window)
+        found, own_calls = self._providers.find(provider, None, info), self._open.own_calls
+        own_calls.require_price(info, found.wire)
+        return ModelSummarizer(info, found, build=self._build, own_calls=own_calls, window=window)
+
+    async def own_spending(self, since: float | datetime | None = None) -> OwnSpending:
+        """Return what calls of models that the engine made by itself have spent, by kind, and today's limit.
+
+        `since`: only of this UTC day and later ones.
+        """
+        start = None if since is None else self._settings.resolve_time(since, "since")
+        return await self.store.own_spending(now=self._settings.clock(), since=start)
 
     # -- parts -------------------------------------------------------------------------------------------------------
 
@@ -890,12 +911,15 @@ class Engine:
         return found
 
     async def _start(self) -> EngineParts:
+        store = self._database.tenant(self._settings.tenant)
+        own_calls = OwnCalls(store, self._limit, clock=self._settings.clock, events=self._events)
         parts = EngineParts(
-            self._database.tenant(self._settings.tenant),
+            store,
             self._database.janitor(self._settings.tenant),
             self._settings,
-            embedder=self._embedder,
-            summarizer=self._find_summarizer(),
+            embedder=self._embedder if self._database.read_only else own_calls.meter(self._embedder),
+            summarizer=self._find_summarizer(own_calls),
+            own_calls=own_calls,
             reranker=self._reranker,
             breaker=self._breaker,
             providers=self._providers,
@@ -913,12 +937,12 @@ class Engine:
             await parts.start_indexing()
         return parts
 
-    def _find_summarizer(self) -> Summarizer | None:
+    def _find_summarizer(self, own_calls: OwnCalls) -> Summarizer | None:
         if not isinstance(self._summarizer, str):
             return self._summarizer
         model = resolve_model(self._summarizer)
         provider = self._providers.find(None, None, model)
-        return ModelSummarizer(model, provider, build=self._build)
+        return ModelSummarizer(model, provider, build=self._build, own_calls=own_calls)
 
     async def _build(self, request: BuildRequest) -> Context:
         return await self._open.builder.assemble(request)
@@ -937,6 +961,14 @@ class Engine:
 
     async def _report_pruned(self, report: PruneReport) -> None:
         await self._events.emit("pruned", None, builds=report.builds, answers=report.answers, bytes=report.bytes)
+
+
+def _check_limit(limit: SpendingLimit, summarizer: str | Summarizer | None, embedder: Embedder | None) -> SpendingLimit:
+    """Return a limit. The models that are known now must have prices if dollars are limited."""
+    if not isinstance(limit, SpendingLimit):
+        raise InvalidValue("own_calls", f"must be a SpendingLimit, not {preview(limit)}")
+    check_prices(limit, resolve_model(summarizer) if isinstance(summarizer, str) else None, find_billed_model(embedder))
+    return limit
 
 
 def _check_rooms(rooms: object) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ from brimful.core.notice import Notice
 from brimful.engine.history import Clusters
 from brimful.engine.personas import as_seen_by
 from brimful.engine.plan import BuildPlan
+from brimful.errors import SpendingLimitReached
 from brimful.janitor.extractive import ExtractiveSummarizer
 from brimful.janitor.summaries import make_digest
 from brimful.janitor.topics import group_by_thread
@@ -136,6 +137,9 @@ class EphemeralSummaries:
         except TimeoutError:
             self._breaker.failed(self._clock(), timed_out=True)
             return None, f"took longer than {self._time_limit:g} s"
+        except SpendingLimitReached as limit:
+            self._breaker.cancelled()
+            return None, f"was not asked: {limit}"
         except Exception as error:  # noqa: BLE001 - a summarizer may be user code, and a summary is not worth a failure
             _log.warning("a summary quotes messages: %s: %s", type(error).__name__, error)
             self._breaker.failed(self._clock())

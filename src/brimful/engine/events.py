@@ -32,6 +32,7 @@ EventName = Literal[
     "pruned",
     "janitor_ran",
     "learned",
+    "called",
     "worked",
 ]
 

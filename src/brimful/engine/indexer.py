@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from math import inf
 from typing import Any, Final
 
-from brimful.errors import InvalidValue, StoreError
+from brimful.errors import InvalidValue, SpendingLimitReached, StoreError
 from brimful.protocols import Embedder
 from brimful.records.search import Document, DocumentKind, IndexProgress
 from brimful.retrieval.breaker import Breaker
@@ -150,6 +150,9 @@ class Indexer:
             if isinstance(result, int):
                 self._breaker.succeeded(self._clock())
                 size = self._batch
+            elif isinstance(result, SpendingLimitReached):
+                self._breaker.cancelled()
+                return max(1.0, result.until - self._clock())
             elif await self._is_working(result):
                 self._breaker.succeeded(self._clock())
                 size = self._shrink_batch(documents, result)
@@ -174,7 +177,7 @@ class Indexer:
 
         If the store rejects vectors of a wrong length, no document would help.
         """
-        if isinstance(error, InvalidValue):
+        if isinstance(error, InvalidValue | SpendingLimitReached):
             return False
         try:
             await embed_checked(self._embedder, ["ok"], "passage", time_limit=self._time_limit)

@@ -19,8 +19,9 @@ from brimful.engine.events import Emitter
 from brimful.engine.exchange import describe_overflow, get_retry_window
 from brimful.engine.indexer import Indexer
 from brimful.engine.options import BuildRequest, EngineSettings
+from brimful.engine.own_calls import OwnCalls
 from brimful.engine.writer import Writer, new_id
-from brimful.errors import BrimfulError, ContextOverflow, InvalidValue, ProviderError
+from brimful.errors import BrimfulError, ContextOverflow, InvalidValue, ProviderError, SpendingLimitReached
 from brimful.janitor import summaries as _summaries
 from brimful.janitor.audit import CLEANED, Finding, audit_memories
 from brimful.janitor.days import Day, merge_spans, spans_contain
@@ -76,11 +77,20 @@ class ModelSummarizer:
 
     incremental: Final = True
 
-    def __init__(self, model: ModelInfo, provider: Provider, *, build: Build, window: int | None = None) -> None:
+    def __init__(
+        self,
+        model: ModelInfo,
+        provider: Provider,
+        *,
+        build: Build,
+        own_calls: OwnCalls,
+        window: int | None = None,
+    ) -> None:
         """Use this model; `window` overrides the model's own."""
         self._model = model
         self._provider = provider
         self._build = build
+        self._send = partial(own_calls.send, "summary", provider)
         self._window = window
 
     async def summarize(self, digest: Digest) -> str:
@@ -91,7 +101,7 @@ class ModelSummarizer:
             reply, _, count = await send_passages(
                 remaining,
                 partial(self._make_request, digest, text),
-                provider=self._provider,
+                send=self._send,
                 build=self._build,
                 window=self._window,
             )
@@ -134,7 +144,7 @@ async def send_passages(
     passages: Sequence[Passage],
     make_request: Callable[[Sequence[Passage]], BuildRequest],
     *,
-    provider: Provider,
+    send: Callable[[Context], Awaitable[Reply]],
     build: Build,
     window: int | None,
 ) -> tuple[Reply, Context, int]:
@@ -146,7 +156,7 @@ async def send_passages(
     while True:
         context, count = await _fit_passages(passages, make_request, build, window, notices)
         try:
-            return await provider.send(context.request), context, count
+            return await send(context), context, count
         except ContextOverflow as overflow:
             if len(notices) == _MAX_RETRIES:
                 raise
@@ -192,7 +202,8 @@ class RoomReport(msgspec.Struct, frozen=True, kw_only=True):
 
     `floods` are the lines that now replace floods. `summaries` were written, `rolled_up` of them for months and years.
     `messages` were archived, `unused` of them because no context included them. `pending` days, months and years are
-    left to summarize. `notes` say what could not be done.
+    left to summarize. `notes` say what could not be done. `postponed_until` is set if own calls have reached their
+    daily limit: then the rest of the days can be summarized.
     """
 
     room: str
@@ -203,6 +214,7 @@ class RoomReport(msgspec.Struct, frozen=True, kw_only=True):
     unused: int = 0
     pending: int = 0
     notes: tuple[str, ...] = ()
+    postponed_until: float | None = None
 
     def with_change(self, change: JanitorChange) -> "RoomReport":
         fresh = [each for each in change.write if not is_roll_up(each)]
@@ -237,6 +249,11 @@ class JanitorReport(msgspec.Struct, frozen=True, kw_only=True):
     def pending(self) -> int:
         """The number of days, months and years that are left to summarize."""
         return sum(room.pending for room in self.rooms)
+
+    @property
+    def postponed_until(self) -> float | None:
+        """When the rest can be summarized, if own calls have reached their daily limit."""
+        return max((room.postponed_until for room in self.rooms if room.postponed_until is not None), default=None)
 
     @property
     def facts(self) -> dict[str, int]:
@@ -295,6 +312,7 @@ class RoomSweep:
         self._summarize = summarize
         self._focus = focus
         self._fallback = ExtractiveSummarizer(analyze) if fallback else None
+        self._limit: SpendingLimitReached | None = None  # from then on, nothing is summarized
 
     async def clean(self, room: str, apply: ApplyChange, on_progress: JanitorCallback) -> RoomReport:
         """Clean up a room, change by change."""
@@ -312,22 +330,38 @@ class RoomSweep:
 
         due = await run_in_thread(find_due_days, positions, tuple(known.values()))
         for index, day in enumerate(due):
-            if self._summarize:
-                change = await self._summarize_day(room, day, notes)
-            else:
-                change, is_pending = await self._collapse_floods(room, day)
-                pending += is_pending
+            change, is_pending = await self._change_day(room, day, notes)
+            pending += is_pending
             report = await change_room(change)
             on_progress((index + 1) / (len(due) + 1))
         while roll_ups := find_roll_ups(positions, tuple(known.values()), self._now):
-            if not self._summarize:
-                pending += len(roll_ups)
+            try:
+                for roll_up in roll_ups if self._summarizes else ():
+                    report = await change_room(await self._roll_up(room, roll_up, notes))
+            except SpendingLimitReached as limit:
+                self._limit = limit
+            if not self._summarizes:
+                pending += len(find_roll_ups(positions, tuple(known.values()), self._now))
                 break
-            for roll_up in roll_ups:
-                report = await change_room(await self._roll_up(room, roll_up, notes))
         unused = await self._find_unused(room, known.values(), notes)
         report = await change_room(JanitorChange(messages=unused))
+        if pending and self._limit is not None:
+            notes.append(f"{pending} days, months and years are not summarized yet: {self._limit}")
+            report = msgspec.structs.replace(report, postponed_until=self._limit.until)
         return msgspec.structs.replace(report, unused=len(unused), pending=pending, notes=tuple(dict.fromkeys(notes)))
+
+    @property
+    def _summarizes(self) -> bool:
+        return self._summarize and self._limit is None
+
+    async def _change_day(self, room: str, day: DueDay, notes: list[str]) -> tuple[JanitorChange, bool]:
+        """Return the change for a day, and whether the day has to be summarized later."""
+        if self._summarizes:
+            try:
+                return await self._summarize_day(room, day, notes), False
+            except SpendingLimitReached as limit:
+                self._limit = limit
+        return await self._collapse_floods(room, day)
 
     async def _separate_floods(self, room: str, day: Day) -> _summaries.DayContents:
         messages = await self._housekeeping.messages(room, [position.seq for position in day.positions])
@@ -364,6 +398,8 @@ class RoomSweep:
         digest = msgspec.structs.replace(digest, room=room, focus=self._focus)
         try:
             return await self._summarizer.summarize(digest)
+        except SpendingLimitReached:
+            raise
         except BrimfulError as error:
             if self._fallback is None:
                 raise
@@ -470,7 +506,9 @@ class Janitor:
                 report = await self._sweep(sweep, rooms, apply, on_progress)
                 duplicates = await self._find_duplicates(now, min_age) if room is None else ()
                 await apply(JanitorChange(memories=duplicates))
-                purged = await self._housekeeping.purge(before=run.number) if purge else 0
+                # Days with purged messages could not be summarized later.
+                purges = purge and report.postponed_until is None
+                purged = await self._housekeeping.purge(before=run.number) if purges else 0
                 report = msgspec.structs.replace(report, memories=len(duplicates), purged=purged)
         finally:  # an interrupted run, too, is consistent and can be undone
             ended = await self._housekeeping.end(run, report.facts, now=clock())

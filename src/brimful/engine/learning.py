@@ -4,6 +4,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -20,8 +21,9 @@ from brimful.core.validation import clean_text
 from brimful.engine.events import Emitter
 from brimful.engine.janitor import Build, package_passage, send_passages
 from brimful.engine.options import BuildRequest, EngineSettings
+from brimful.engine.own_calls import OwnCalls
 from brimful.engine.writer import Writer, new_id
-from brimful.errors import BrimfulError, InvalidValue, StoreUnavailable
+from brimful.errors import BrimfulError, InvalidValue, SpendingLimitReached, StoreUnavailable
 from brimful.packagers.records import JANITOR, janitor_session, learning_session, plain_text
 from brimful.protocols import Passage, Provider
 from brimful.records import Memory, MemoryType, Message, Room, User, memory_scope
@@ -78,13 +80,15 @@ class LearningReport(msgspec.Struct, frozen=True, kw_only=True):
     """What was learned.
 
     `run` is the number to undo it with, None if nothing changed. `messages` were read; those from which was learned
-    before are not read again. `notes` say what could not be done.
+    before are not read again. `notes` say what could not be done. If own calls have reached their daily limit,
+    `postponed_until` is the time from which the rest of the messages can be read.
     """
 
     run: int | None = None
     changes: tuple[LearnedMemory, ...] = ()
     messages: int = 0
     notes: tuple[str, ...] = ()
+    postponed_until: float | None = None
 
     @property
     def added(self) -> tuple[Memory, ...]:
@@ -264,6 +268,7 @@ class Learner:
         *,
         writer: Writer,
         build: Build,
+        own_calls: OwnCalls,
         events: Emitter,
     ) -> None:
         self._store = store
@@ -272,6 +277,7 @@ class Learner:
         self._settings = settings
         self._writer = writer
         self._build = build
+        self._own_calls = own_calls
         self._events = events
 
     async def learn(
@@ -323,8 +329,8 @@ class Learner:
         draft = _Draft(known, scope, metadata, now=now, timezone=user.timezone if user and user.timezone else "UTC")
         notes: list[str] = []
         names = {user.id: user.name} if user is not None and user.name else {}
-        read = await self._ask_model(draft, fresh, scope, model, names=names, notes=notes, now=now)
-        report = LearningReport(changes=draft.changes, messages=len(read), notes=tuple(notes))
+        read, until = await self._ask_model(draft, fresh, scope, model, names=names, notes=notes, now=now)
+        report = LearningReport(changes=draft.changes, messages=len(read), notes=tuple(notes), postponed_until=until)
         stored = await self._with_stored_sources([each.memory for each in draft.changes if not each.outdated])
         change = LearningChange(
             scope=scope.name,
@@ -374,8 +380,11 @@ class Learner:
         names: dict[str, str],
         notes: list[str],
         now: float,
-    ) -> list[Utterance]:
-        """Let a model extract facts, in as many requests as needed. Returns the messages that it read."""
+    ) -> tuple[list[Utterance], float | None]:
+        """Let a model extract facts, in as many requests as needed. Returns the messages that it read.
+
+        If own calls have reached their daily limit, also returns the time from which the others can be read.
+        """
         remaining, read = list(utterances), []
         while remaining:
             known = await self._choose_known(draft, remaining, scope, now)
@@ -384,12 +393,15 @@ class Learner:
                 reply, context, count = await send_passages(
                     request.passages,
                     request.make_request,
-                    provider=model.provider,
+                    send=partial(self._own_calls.send, "learn", model.provider),
                     build=self._build,
                     window=model.window,
                 )
                 request.apply(draft, reply.text, count, context, notes)
                 read += remaining[:count]
+            except SpendingLimitReached as limit:
+                notes.append(f"{len(remaining)} messages were not read: {limit}")
+                return read, limit.until
             except (BrimfulError, msgspec.DecodeError, UnicodeError, RecursionError) as error:
                 if isinstance(error, StoreUnavailable):
                     raise
@@ -398,7 +410,7 @@ class Learner:
                     f"{count} messages were not read: the model's reply could not be used ({_describe(error)})"
                 )
             remaining = remaining[count:]
-        return read
+        return read, None
 
     async def _choose_known(
         self, draft: _Draft, utterances: Sequence[Utterance], scope: LearningScope, now: float

@@ -137,6 +137,7 @@ class SyncEngine:
     list_memories = _blocking(Engine.list_memories)
     learn = _blocking(Engine.learn)
     undo_learning = _blocking(Engine.undo_learning)
+    own_spending = _blocking(Engine.own_spending)
     count_memories = _blocking(Engine.count_memories)
     forget_memories = _blocking(Engine.forget_memories)
     write_lore = _blocking(Engine.write_lore)

@@ -22,11 +22,13 @@ from brimful.engine.engine import Engine
 from brimful.engine.events import Emitter, Hook
 from brimful.engine.indexer import BATCH_DOCUMENTS, Indexer, wait_for_first
 from brimful.engine.janitor import JanitorReport
+from brimful.engine.own_calls import OwnCalls
 from brimful.engine.retention import PRUNE_INTERVAL, parse_interval, parse_retention
 from brimful.engine.transfer import ImportFile, import_file
 from brimful.engine.writer import new_id
-from brimful.errors import BrimfulError, StoreError, StoreUnavailable
+from brimful.errors import BrimfulError, SpendingLimitReached, StoreError, StoreUnavailable
 from brimful.protocols import Embedder
+from brimful.records.own_calls import SpendingLimit
 from brimful.retrieval.breaker import Breaker
 from brimful.retrieval.retriever import EMBED_SECONDS
 from brimful.stores import Database
@@ -49,8 +51,8 @@ _GRAPH_INTERVAL: Final = 3_600.0  # seconds between two looks at the size of suc
 _SMALL_GRAPH_INTERVAL: Final = 86_400.0  # … of a smaller one
 
 Outcome = Literal["done", "failed", "postponed", "stopped", "lost"]
-"""`postponed`: the janitor is at work on the tenant elsewhere. `stopped`: given back when the worker was stopped.
-`lost`: another worker has taken the job.
+"""`postponed`: the janitor is at work on the tenant elsewhere, or own calls have reached their daily limit. `stopped`:
+given back when the worker was stopped. `lost`: another worker has taken the job.
 """
 
 _log = logging.getLogger("brimful")
@@ -86,6 +88,7 @@ class WorkSettings(msgspec.Struct, frozen=True, kw_only=True):
     model: str | None = None
     provider: str = ""
     focus: str = ""
+    own_calls: SpendingLimit = SpendingLimit()
     import_folder: Path | None = None
     batch: int = BATCH_DOCUMENTS
     embed_seconds: float = EMBED_SECONDS
@@ -130,8 +133,12 @@ class _StoppedError(Exception):
     """The worker is stopping: the job is given back."""
 
 
-class _BusyError(Exception):
-    """The janitor is at work on the tenant elsewhere: the job is tried again soon."""
+class _PostponedError(Exception):
+    """The job is tried again when it is `due`."""
+
+    def __init__(self, due: float) -> None:
+        super().__init__()
+        self.due = due
 
 
 class RejectedDocumentsError(Exception):
@@ -310,9 +317,9 @@ class Worker:
             except (_StoppedError, asyncio.CancelledError):
                 outcome = "lost" if asyncio.current_task() in self._lost else "stopped"
                 await jobs.release(job, self.name)
-            except _BusyError:
+            except _PostponedError as postponed:
                 outcome = "postponed"
-                await jobs.reschedule(job, self.name, due=self._clock() + HEARTBEAT)
+                await jobs.reschedule(job, self.name, due=postponed.due)
             except Exception as error:  # noqa: BLE001 - an embedder may be user code, and other jobs go on
                 outcome, failure = "failed", type(error).__name__  # not its message, which may quote content
                 _log.warning("the %s job of tenant %s failed and will be retried: %s", job.kind, job.tenant, failure)
@@ -352,17 +359,22 @@ class Worker:
         embedder = self._settings.embedder
         if embedder is None:
             return 0
-        now = self._clock()
+        now, store = self._clock(), self._database.tenant(job.tenant)
+        events = Emitter(self._hooks, tenant=job.tenant, clock=self._clock)
+        own_calls = OwnCalls(store, self._settings.own_calls, clock=self._clock, events=events)
         indexer = Indexer(
-            self._database.tenant(job.tenant),
-            embedder,
+            store,
+            own_calls.meter(embedder) or embedder,
             breaker=Breaker(now=now, failures=1, cooldown=_FIRST_RETRY),
             clock=self._clock,
             batch=self._settings.batch,
             time_limit=self._settings.embed_seconds,
         )
         limit = _SLICE_BATCHES * self._settings.batch
-        count = await indexer.embed_queued(self._check_stopped, limit=limit)
+        try:
+            count = await indexer.embed_queued(self._check_stopped, limit=limit)
+        except SpendingLimitReached as error:
+            raise _PostponedError(error.until) from error
         if indexer.skipped:
             raise RejectedDocumentsError
         jobs = self._database.jobs(job.tenant)
@@ -412,6 +424,8 @@ class Worker:
         settings, engine = self._settings, await self._open_engine(job.tenant)
         summarizer = engine.make_summarizer(settings.model, provider=settings.provider) if settings.model else None
         report = await self._run_janitor(engine, summarizer=summarizer, focus=settings.focus)
+        if report.postponed_until is not None:
+            raise _PostponedError(report.postponed_until)
         await self._database.jobs(job.tenant).finish(job, self.name)
         return report.facts["summaries"]
 
@@ -420,7 +434,7 @@ class Worker:
             return await engine.run_janitor(fallback=False, on_progress=lambda _: self._check_stopped(), **options)
         except StoreUnavailable as error:
             if error.retriable:
-                raise _BusyError from error
+                raise _PostponedError(self._clock() + HEARTBEAT) from error
             raise
 
     async def _prune(self, job: Job) -> int:

@@ -69,7 +69,7 @@ def _names_in_list(model: ModelInfo) -> tuple[tuple[str, str], ...]:
 
 
 def _look_up(provider: str, name: str, usage: dict[str, int], when: datetime) -> RequestCost | None:
-    genai_prices = _import_library()
+    genai_prices = load_prices()
     try:
         found = genai_prices.calc_price(
             genai_prices.Usage(**usage),
@@ -88,7 +88,8 @@ def _look_up(provider: str, name: str, usage: dict[str, int], when: datetime) ->
     )
 
 
-def _import_library() -> Any:
+def load_prices() -> Any:
+    """Return the library with the price list."""
     try:
         import genai_prices  # noqa: PLC0415 - optional dependency
     except ImportError as error:

@@ -235,6 +235,7 @@ def make_request_error(
         case _:
             return ProviderError(route, f"the request failed: {type(error).__name__}")
     unavailable = kind(route, reason)
+    unavailable.may_be_billed = not isinstance(error, httpx2.ConnectTimeout | httpx2.ConnectError | httpx2.PoolTimeout)
     return Retriable(unavailable) if again else unavailable
 
 
@@ -243,11 +244,13 @@ def make_stream_error(route: str, error: "httpx2.HTTPError", limits: Limits) -> 
     httpx2 = load_libraries().httpx2
     match error:
         case httpx2.TimeoutException():
-            return ProviderTimeout(route, f"the answer broke off: no data for {limits.read:g} seconds")
+            broken: ProviderError = ProviderTimeout(route, f"the answer broke off: no data for {limits.read:g} seconds")
         case httpx2.DecodingError():
-            return ProviderError(route, f"the answer cannot be decoded: {_describe_cause(error)}")
+            broken = ProviderError(route, f"the answer cannot be decoded: {_describe_cause(error)}")
         case _:
-            return ProviderUnavailable(route, f"the answer broke off: {_describe_cause(error)}")
+            broken = ProviderUnavailable(route, f"the answer broke off: {_describe_cause(error)}")
+    broken.may_be_billed = True
+    return broken
 
 
 def _describe_cause(error: Exception) -> str:

@@ -15,7 +15,7 @@ from brimful.core.language import detect_language
 from brimful.core.notice import Notice
 from brimful.core.validation import preview, to_finite_float
 from brimful.core.worth import ADDED_UP
-from brimful.errors import BrimfulError, EmbeddingError, InvalidValue
+from brimful.errors import BrimfulError, EmbeddingError, InvalidValue, SpendingLimitReached
 from brimful.protocols import Embedder, Purpose
 from brimful.records import LoreEntry, Memory, Message
 from brimful.records.search import Document, Postings, TermQuery, VectorHit, VectorQuery
@@ -226,7 +226,8 @@ class Retriever:
             self._breaker.cancelled()
             raise
         except Exception as error:  # noqa: BLE001 - the breaker's boundary: an embedder is anybody's code
-            if isinstance(error, EmbeddingError) and error.refused:  # one rejected query must not block all others
+            is_refused = isinstance(error, EmbeddingError) and error.refused  # one query must not block all others
+            if is_refused or isinstance(error, SpendingLimitReached):
                 self._breaker.cancelled()
             else:
                 self._breaker.failed(self._clock(), timed_out=isinstance(error, TimeoutError))

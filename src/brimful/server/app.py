@@ -26,10 +26,13 @@ from brimful.cache import MEBIBYTE, set_cache_limit
 from brimful.core.policy import Policy
 from brimful.embedding import embedder_for
 from brimful.engine.events import Event
+from brimful.engine.own_calls import check_prices, find_billed_model
 from brimful.engine.worker import Worker, work_settings
-from brimful.errors import InvalidConfig, StoreError
+from brimful.errors import InvalidConfig, InvalidValue, StoreError
 from brimful.models import default_registry, load_registry
+from brimful.models.registry import Registry
 from brimful.policies import load_policy, policy_names
+from brimful.protocols import Embedder
 from brimful.server.access import (
     Authenticator,
     Client,
@@ -90,6 +93,7 @@ class Services:
         self._file = parse_url(config.store).path
         self.telemetry = Telemetry(config.telemetry, registry, clock=clock)
         embedder = embedder_for(config.remember.embedder)
+        _check_prices(config, registry, embedder, file)
         self._tenants = Tenants(
             self._database,
             config.remember,
@@ -98,12 +102,16 @@ class Services:
             hooks=(*self.telemetry.hooks, self._wake_worker),
             clock=clock,
             record_share=1.0 if config.records == "required" else config.record_share,
+            own_calls=config.own_calls,
             max_open=config.limits.max_engines,
             idle=config.limits.engine_idle,
         )
         self._worker = Worker(
             self._database,
-            work_settings(embedder=embedder, janitor_interval=config.janitor_interval, retention=config.retention),
+            msgspec.structs.replace(
+                work_settings(embedder=embedder, janitor_interval=config.janitor_interval, retention=config.retention),
+                own_calls=config.own_calls,
+            ),
             open_engine=self._tenants.engine,
             clock=clock,
             hooks=self.telemetry.hooks,
@@ -245,6 +253,15 @@ class Services:
         if self._upstreams.are_down:
             raise ApiError("shutting_down", "no upstream answers", code=_NOT_READY)
         return self._upstreams.states
+
+
+def _check_prices(config: Config, registry: Registry, embedder: Embedder | None, file: str) -> None:
+    """Raise if dollars are limited and a model in the configuration has no known price."""
+    name = config.fit.summarizer
+    try:
+        check_prices(config.own_calls, registry.resolve(name) if name else None, find_billed_model(embedder))
+    except InvalidValue as error:
+        raise InvalidConfig(file, error.field, error.reason) from None
 
 
 def _load_policies(config: Config, file: str) -> dict[str, str | Policy]:

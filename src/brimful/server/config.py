@@ -17,6 +17,7 @@ from brimful.errors import InvalidConfig, InvalidValue
 from brimful.mcp.tools import select_tools
 from brimful.providers import Limits
 from brimful.providers.address import parse_address
+from brimful.records.own_calls import SpendingLimit
 from brimful.stores import connect
 from brimful.stores.urls import parse_url
 from brimful.wires.registry import IncomingWire
@@ -182,6 +183,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     those of web pages that may use it from a browser. `trusted_proxies` are the addresses of reverse proxies whose
     `X-Forwarded-For` is believed.
 
+    `own_calls` limits what calls of models that Brimful makes by itself may spend in a day, for each tenant.
+
     `workers` is the number of processes, `cache_mb` the limit of all caches of a process together. With
     `background_work` off, `brimful work` has to embed, run the janitor and delete old records.
 
@@ -212,6 +215,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     limits: ServerLimits = ServerLimits()
     fit: FitConfig = FitConfig()
     remember: RememberConfig = RememberConfig()
+    own_calls: SpendingLimit = SpendingLimit()
     telemetry: TelemetryConfig = TelemetryConfig()
 
     @property

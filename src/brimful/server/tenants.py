@@ -8,7 +8,10 @@ from weakref import WeakValueDictionary
 from brimful.core.policy import Policy
 from brimful.engine import Engine, Hook, Retrieval
 from brimful.engine.calibration import Calibrator, LearnedWindow
+from brimful.engine.events import Emitter
+from brimful.engine.own_calls import OwnCalls
 from brimful.protocols import Embedder
+from brimful.records.own_calls import SpendingLimit
 from brimful.server.config import RememberConfig
 from brimful.stores import Database, Store
 
@@ -16,10 +19,11 @@ from brimful.stores import Database, Store
 class _OpenTenant:
     """What is in memory for a tenant, and when it was used last."""
 
-    __slots__ = ("calibrator", "engine", "store", "used")
+    __slots__ = ("calibrator", "engine", "own_calls", "store", "used")
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, own_calls: OwnCalls) -> None:
         self.store = store
+        self.own_calls = own_calls
         self.calibrator = Calibrator(store)
         self.engine: Engine | None = None
         self.used = 0.0
@@ -42,6 +46,7 @@ class Tenants:
         hooks: Sequence[Hook] = (),
         clock: Callable[[], float],
         record_share: float = 1.0,
+        own_calls: SpendingLimit = SpendingLimit(),  # noqa: B008 - frozen
         max_open: int,
         idle: float,
     ) -> None:
@@ -53,6 +58,7 @@ class Tenants:
         self._hooks = tuple(hooks)
         self._clock = clock
         self.record_share = record_share
+        self._limit = own_calls
         self.max_open = max_open
         self._idle = idle
         self._open: OrderedDict[str, _OpenTenant] = OrderedDict()  # the most recently used last
@@ -70,6 +76,9 @@ class Tenants:
 
     def store(self, tenant: str) -> Store:
         return self._use(tenant).store
+
+    def own_calls(self, tenant: str) -> OwnCalls:
+        return self._use(tenant).own_calls
 
     def calibrator(self, tenant: str) -> Calibrator:
         return self._use(tenant).calibrator
@@ -105,11 +114,15 @@ class Tenants:
             await self._embedder.close()
 
     def _use(self, tenant: str) -> _OpenTenant:
-        opened = self._open.pop(tenant, None) or _OpenTenant(self._database.tenant(tenant))
+        opened = self._open.pop(tenant, None) or self._make_tenant(tenant)
         opened.used = self._clock()
         self._open[tenant] = opened
         self.release_idle(opened.used)
         return opened
+
+    def _make_tenant(self, tenant: str) -> _OpenTenant:
+        store, events = self._database.tenant(tenant), Emitter(self._hooks, tenant=tenant, clock=self._clock)
+        return _OpenTenant(store, OwnCalls(store, self._limit, clock=self._clock, events=events))
 
     async def _open_engine(self, tenant: str) -> Engine:
         return await Engine(
@@ -122,5 +135,6 @@ class Tenants:
             hooks=self._hooks,
             clock=self._clock,
             record_share=self.record_share,
+            own_calls=self._limit,
             indexing="elsewhere",
         ).open()

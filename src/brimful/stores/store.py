@@ -34,6 +34,7 @@ from brimful.stores.tables import jobs as _jobs
 from brimful.stores.tables import lore_entries as _lore_entries
 from brimful.stores.tables import memories as _memories
 from brimful.stores.tables import messages as _messages
+from brimful.stores.tables import own_calls as _own_calls
 from brimful.stores.tables import removal as _removal
 from brimful.stores.tables import room_counts as _room_counts
 from brimful.stores.tables import summaries as _summaries
@@ -304,6 +305,10 @@ class Store(Transactions):
     save_usage = WriteMethod(_usage.save_usage)
     usage_reports = ReadMethod(_usage.list_usage)
     accuracy = ReplicaMethod(_usage.compute_accuracy)
+
+    reserve_own_call = WriteMethod(_own_calls.reserve_own_call)
+    settle_own_call = WriteMethod(_own_calls.settle_own_call)
+    own_spending = ReadMethod(_own_calls.own_spending)
 
     # -- export and import -------------------------------------------------------------------------------------------
 

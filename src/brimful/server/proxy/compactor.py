@@ -16,8 +16,11 @@ from brimful.core.context import Context
 from brimful.core.model import ModelInfo
 from brimful.core.notice import Notice
 from brimful.core.policy import Compacting, Policy
+from brimful.engine.own_calls import OwnCalls
 from brimful.packagers.request_summary import find_summary, summary_digest
+from brimful.protocols import Provider
 from brimful.records import Usage
+from brimful.records.reply import Reply
 from brimful.retrieval.breaker import Breaker
 from brimful.server.background import BackgroundTasks
 from brimful.server.config import FitConfig
@@ -41,12 +44,18 @@ class Compactor:
     """Summarizes what trimmed requests leave out. Summaries of different tenants are never shared."""
 
     def __init__(
-        self, config: FitConfig, tasks: BackgroundTasks, clock: Callable[[], float], record: RecordUsage
+        self,
+        config: FitConfig,
+        tasks: BackgroundTasks,
+        clock: Callable[[], float],
+        record: RecordUsage,
+        find_own_calls: Callable[[str], OwnCalls],
     ) -> None:
         self._config = config
         self._tasks = tasks
         self._clock = clock
         self._record = record
+        self._find_own_calls = find_own_calls
         self._written: LRU[_Key, Compaction] = LRU(
             max_entries=_MAX_SUMMARIES, name="summaries", size=lambda _, made: _ENTRY_BYTES + 4 * len(made.text)
         )
@@ -95,12 +104,19 @@ class Compactor:
                 model,
                 request.upstream.provider(request.headers, {}),
                 window=window,
-                on_usage=partial(self._record, request, model),
+                send=partial(self._send, request),
             )
             work = self._run(key, context, summarizer, self._find_breaker(request), previous)
             task = self._running[key] = self._tasks.start(work, "summarizing")
             task.add_done_callback(lambda _: self._running.pop(key, None))
         await asyncio.wait([task], timeout=self._config.compaction_wait)
+
+    async def _send(self, request: ProxyRequest, provider: Provider, context: Context) -> Reply:
+        own_calls = self._find_own_calls(request.client.tenant)
+        reply = await own_calls.send("compact", provider, context)
+        if reply.usage is not None:
+            self._record(request, context.inputs.model, reply.usage)
+        return reply
 
     async def _run(
         self, key: _Key, context: Context, summarizer: StepSummarizer, breaker: Breaker, previous: str
@@ -125,7 +141,8 @@ class Compactor:
 
 
 def _with_notice(rules: Compaction) -> Compaction:
-    text = "the summary of earlier steps was made by rules, because the model failed or is still writing"
+    why = "the model failed, is still writing, or own calls have reached their daily limit"
+    text = f"the summary of earlier steps was made by rules, because {why}"
     return Compaction(
         text=rules.text,
         positions=rules.positions,

@@ -229,7 +229,7 @@ class FitMode:
         self._shared = shared
         self._clock = clock
         self._trimmed = TrimmedRequests()
-        self._compactor = Compactor(config.fit, tasks, clock, self._record_summary)
+        self._compactor = Compactor(config.fit, tasks, clock, self._record_summary, tenants.own_calls)
         self._requests = LastRequests()
         self._records = records
 

@@ -49,6 +49,13 @@ COPIED_TABLES: Final[dict[str, tuple[int, tuple[str, ...]]]] = {
     "log_ends": (1, ("tenant", "last", "pruned")),
     "tallies": (6, ("room", "size", "hour", "persona", "model", "policy", "body")),
     "usage_reports": (1, ("number", *OBSERVED)),
+    "own_calls": (
+        2,
+        (
+            *("day", "kind", "calls", "prompt", "completion", "nanodollars", "unpriced"),
+            *("reserved_tokens", "reserved_nanodollars", "tokens_per_day", "nanodollars_per_day"),
+        ),
+    ),
     "janitor_runs": (1, ("number", "kind", "state", "holder", "started", "heartbeat", "ended", "facts")),
     "janitor_undo": (1, ("number", "run", "item", "room", "body")),
     "learned_messages": (2, ("scope", "message", "run")),

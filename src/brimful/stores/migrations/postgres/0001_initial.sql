@@ -378,6 +378,24 @@ CREATE TABLE learned_messages (
 
 CREATE INDEX learned_messages_by_run ON learned_messages (tenant, run);
 
+-- Calls of models that Brimful makes by itself: what they cost by UTC day, what those under way may cost, and the limit.
+
+CREATE TABLE own_calls (
+  tenant TEXT COLLATE "C" NOT NULL,
+  day BIGINT NOT NULL, -- since 1970
+  kind TEXT COLLATE "C" NOT NULL,
+  calls BIGINT NOT NULL DEFAULT 0,
+  prompt BIGINT NOT NULL DEFAULT 0, -- tokens
+  completion BIGINT NOT NULL DEFAULT 0,
+  nanodollars BIGINT NOT NULL DEFAULT 0,
+  unpriced BIGINT NOT NULL DEFAULT 0, -- calls whose price is not known
+  reserved_tokens BIGINT NOT NULL DEFAULT 0,
+  reserved_nanodollars BIGINT NOT NULL DEFAULT 0,
+  tokens_per_day BIGINT,
+  nanodollars_per_day BIGINT,
+  PRIMARY KEY (tenant, day, kind)
+);
+
 -- What several servers share: how many requests a key has left, and where the histories of trimmed requests began.
 
 CREATE TABLE rate_limits (

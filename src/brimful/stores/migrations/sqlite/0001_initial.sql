@@ -384,6 +384,24 @@ CREATE TABLE learned_messages (
 
 CREATE INDEX learned_messages_by_run ON learned_messages (tenant, run);
 
+-- Calls of models that Brimful makes by itself: what they cost by UTC day, what those under way may cost, and the limit.
+
+CREATE TABLE own_calls (
+  tenant TEXT NOT NULL,
+  day INTEGER NOT NULL, -- since 1970
+  kind TEXT NOT NULL,
+  calls INTEGER NOT NULL DEFAULT 0,
+  prompt INTEGER NOT NULL DEFAULT 0, -- tokens
+  completion INTEGER NOT NULL DEFAULT 0,
+  nanodollars INTEGER NOT NULL DEFAULT 0,
+  unpriced INTEGER NOT NULL DEFAULT 0, -- calls whose price is not known
+  reserved_tokens INTEGER NOT NULL DEFAULT 0,
+  reserved_nanodollars INTEGER NOT NULL DEFAULT 0,
+  tokens_per_day INTEGER,
+  nanodollars_per_day INTEGER,
+  PRIMARY KEY (tenant, day, kind)
+) STRICT, WITHOUT ROWID;
+
 -- What several servers share: how many requests a key has left, and where the histories of trimmed requests began.
 
 CREATE TABLE rate_limits (
@@ -518,6 +536,7 @@ INSERT INTO sqlite_stat1 (tbl, idx, stat) VALUES
   ('snapshots', 'snapshots_by_message', '100000 50000 1'),
   ('learned_messages', 'learned_messages', '100000 50000 100 1'),
   ('learned_messages', 'learned_messages_by_run', '100000 50000 20'),
+  ('own_calls', 'own_calls', '100000 1000 4 1'),
   ('rate_limits', 'rate_limits', '1000 10 1'),
   ('trimmed_requests', 'trimmed_requests', '100000 1000 1'),
   ('trimmed_requests', 'trimmed_requests_by_time', '100000 1000 1');
