@@ -7,16 +7,19 @@ import typer
 from brimful.cli import output
 from brimful.cli.options import (
     DEFAULT_EMBEDDER,
+    DollarsPerDay,
     EmbedderSpec,
     Json,
     StoreOptions,
     SummaryFocus,
     SummaryProvider,
+    TokensPerDay,
     read_duration,
 )
 from brimful.cli.output import Failure, Table, columns, progress
 from brimful.cli.records import require_room
 from brimful.cli.store import with_engine
+from brimful.records.own_calls import SpendingLimit
 
 if TYPE_CHECKING:
     from brimful.engine import Engine
@@ -89,6 +92,8 @@ def run(  # noqa: PLR0913 - the options of a command
     ] = None,
     provider: SummaryProvider = "",
     focus: SummaryFocus = "",
+    tokens_per_day: TokensPerDay = None,
+    dollars_per_day: DollarsPerDay = None,
     target: StoreOptions,
     embedder: EmbedderSpec = DEFAULT_EMBEDDER,
     as_json: Json = False,
@@ -123,7 +128,8 @@ def run(  # noqa: PLR0913 - the options of a command
                 on_progress=advance,
             )
 
-    done = with_engine(clean, target=target, embedder=embedder)
+    limit = SpendingLimit(tokens_per_day=tokens_per_day, dollars_per_day=dollars_per_day)
+    done = with_engine(clean, target=target, embedder=embedder, own_calls=limit)
     if as_json:
         output.show_json(done)
     else:

@@ -12,6 +12,7 @@ from brimful.cli.files import read_argument, read_text
 from brimful.cli.options import (
     DEFAULT_EMBEDDER,
     At,
+    DollarsPerDay,
     EmbedderSpec,
     Erase,
     Json,
@@ -21,6 +22,7 @@ from brimful.cli.options import (
     RoomFilter,
     StoreOptions,
     SummaryProvider,
+    TokensPerDay,
 )
 from brimful.cli.output import Failure, Table, columns
 from brimful.cli.records import RecordKind, add_record_commands, require_room, show_record
@@ -29,6 +31,7 @@ from brimful.core.decision import format_relevance
 from brimful.errors import UnknownRecord
 from brimful.records import Memory, MemoryType
 from brimful.records.memory import MemoryFilters
+from brimful.records.own_calls import SpendingLimit
 
 if TYPE_CHECKING:
     from brimful.engine import Engine
@@ -200,7 +203,7 @@ def edit(  # noqa: PLR0913 - the options of a command
     show_record(MEMORIES, with_engine(change, target=target), as_json=as_json)
 
 
-def learn(
+def learn(  # noqa: PLR0913 - the options of a command
     *,
     file: Annotated[
         str | None, typer.Argument(metavar="[FILE]", help="A JSON list of messages. `-` reads standard input.")
@@ -212,6 +215,8 @@ def learn(
     persona: PersonaFilter = None,
     model: Annotated[str, typer.Option("--model", "-m", metavar="NAME", help="The model that extracts the facts.")],
     provider: SummaryProvider = "",
+    tokens_per_day: TokensPerDay = None,
+    dollars_per_day: DollarsPerDay = None,
     target: StoreOptions,
     as_json: Json = False,
 ) -> None:
@@ -226,7 +231,8 @@ def learn(
             messages, from_room=room, user=user, persona=persona, model=model, provider=provider or None
         )
 
-    report = with_engine(run, target=target, new=file is not None)
+    limit = SpendingLimit(tokens_per_day=tokens_per_day, dollars_per_day=dollars_per_day)
+    report = with_engine(run, target=target, own_calls=limit, new=file is not None)
     for note in report.notes:
         output.warn(note)
     if as_json:

@@ -220,6 +220,26 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 SummaryProvider = Annotated[
     str, typer.Option("--provider", metavar="SPEC", help="Where the model runs. Default: its vendor.")
 ]
+TokensPerDay = Annotated[
+    int | None,
+    typer.Option(
+        "--tokens-per-day",
+        metavar="N",
+        min=0,
+        envvar="BRIMFUL_TOKENS_PER_DAY",
+        help="Limit of the tokens of own calls of models in a UTC day. Default: none.",
+    ),
+]
+DollarsPerDay = Annotated[
+    float | None,
+    typer.Option(
+        "--dollars-per-day",
+        metavar="AMOUNT",
+        min=0,
+        envvar="BRIMFUL_DOLLARS_PER_DAY",
+        help="Limit of their cost in US dollars. Default: none.",
+    ),
+]
 SummaryFocus = Annotated[
     str, typer.Option("--focus", metavar="TEXT", help="What matters most in the summaries, such as open orders.")
 ]

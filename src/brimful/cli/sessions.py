@@ -11,7 +11,7 @@ import msgspec
 import typer
 
 from brimful.cli import output
-from brimful.cli.options import Json, Limit, StoreOptions
+from brimful.cli.options import DollarsPerDay, Json, Limit, StoreOptions, TokensPerDay
 from brimful.cli.output import Table, columns, progress
 from brimful.cli.store import with_engine
 from brimful.errors import MissingExtra
@@ -177,7 +177,7 @@ def recall(
     output.show(found, found.text or "nothing matches", as_json=as_json)
 
 
-def import_sessions(
+def import_sessions(  # noqa: PLR0913 - the options of a command
     *,
     names: Annotated[list[str] | None, typer.Argument(metavar="SESSION...", help="Sessions to import.")] = None,
     all_sessions: Annotated[bool, typer.Option("--all", help="Import all sessions.")] = False,
@@ -186,6 +186,8 @@ def import_sessions(
     learn: Annotated[
         str | None, typer.Option("--learn", metavar="MODEL", help="Let this model learn memories from what is new.")
     ] = None,
+    tokens_per_day: TokensPerDay = None,
+    dollars_per_day: DollarsPerDay = None,
     target: StoreOptions,
     as_json: Json = False,
 ) -> None:
@@ -210,7 +212,10 @@ def import_sessions(
                 report.update(await _import(engine, session, user, learn))
                 advance(number + 1)
 
-    with_engine(work, target=target, new=True)
+    from brimful.records.own_calls import SpendingLimit  # noqa: PLC0415 - see above
+
+    limit = SpendingLimit(tokens_per_day=tokens_per_day, dollars_per_day=dollars_per_day)
+    with_engine(work, target=target, own_calls=limit, new=True)
     if as_json:
         output.show_json(report)
         return
@@ -234,9 +239,11 @@ async def _import(engine: "Engine", session: "SessionFile", user: str | None, le
     room = records.make_room()
     await import_records(engine, iter([room]), tally, index=False)
     await import_records(engine, records.read(start), tally)
-    if learn is not None:
-        await engine.learn(from_room=records.room, user=user, model=learn)
-    await engine.put(room)  # with the position that was reached
+    learned = None if learn is None else await engine.learn(from_room=records.room, user=user, model=learn)
+    if learned is None or learned.postponed_until is None:
+        await engine.put(room)  # with the position that was reached
+    else:  # the next import reads it again, to learn the rest
+        output.warn(learned.notes[-1])
     made = tally.make_report()
     return Counter(
         {

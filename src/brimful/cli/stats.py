@@ -34,9 +34,10 @@ from brimful.counting import (
 from brimful.errors import MissingExtra
 from brimful.models import Spending, default_registry, spending
 from brimful.records import Persona
+from brimful.records.own_calls import OwnCallStatistics, OwnSpending
 from brimful.records.statistics import Grouping, GroupKey, MemoryStatistics, Statistics
 from brimful.records.usage import Accuracy
-from brimful.views.explain import component_title
+from brimful.views.explain import component_title, plural
 
 if TYPE_CHECKING:
     from brimful.stores import Store
@@ -80,6 +81,33 @@ def add_cost(figures: Statistics) -> CostStatistics:
         return CostStatistics(figures=figures, spent=spending(figures.models))
     except MissingExtra as error:
         return CostStatistics(figures=figures, spent=None, unpriced=str(error))
+
+
+def own_call_lines(spent: OwnSpending) -> list[str]:
+    """Return what own calls of models spent in a period, by kind, and today's limit."""
+    if not spent:
+        return []
+    lines = [_line(each.kind.capitalize(), _format_own_calls(each)) for each in spent.kinds]
+    lines.append(_line("Limit today", _format_limit(spent)))
+    return ["", "OWN CALLS OF MODELS:", *(f"  {line}" for line in lines)]
+
+
+def _format_own_calls(each: OwnCallStatistics) -> str:
+    cost = (
+        f"{format_dollars(Decimal(str(each.dollars)))}{f', {each.unpriced:,} without a price' if each.unpriced else ''}"
+    )
+    return f"{plural(each.calls, 'call')}, {each.tokens:,} tokens, {cost}"
+
+
+def _format_limit(spent: OwnSpending) -> str:
+    limits = []
+    if spent.tokens_per_day is not None:
+        limits.append(f"{spent.tokens_today:,} of {spent.tokens_per_day:,} tokens spent")
+    if spent.dollars_per_day is not None:
+        today, limit = (format_dollars(Decimal(str(each))) for each in (spent.dollars_today, spent.dollars_per_day))
+        limits.append(f"{today} of {limit} spent")
+    held = f"; {spent.reserved_tokens:,} tokens reserved" if spent.reserved_tokens else ""
+    return (", ".join(limits) or "none") + held
 
 
 def report_lines(each: CostStatistics, title: str) -> list[str]:
@@ -411,23 +439,27 @@ def stats(
         return
     _reject_options("needs --counts; to group by model, use --by model", model=model)
 
-    async def read(store: "Store") -> tuple[list[Statistics], str]:
+    is_whole = not (by or persona or room)
+
+    async def read(store: "Store") -> tuple[list[Statistics], str, OwnSpending]:
+        spent = await store.own_spending(now=time.time(), since=since) if is_whole else OwnSpending()
         record = None if persona is None else await store.get(Persona, persona)
         statistics = await store.statistics(since=since, persona=persona, room=room, by=by or "")
         if not any(each.contexts for each in statistics):
             await require_room(store, room)
-        return statistics, record.called if record else persona or ""
+        return statistics, record.called if record else persona or "", spent
 
-    statistics, name = with_store(read, target=target)
+    statistics, name, spent = with_store(read, target=target)
     found = [add_cost(each) for each in statistics]
     if as_json:
-        output.show_json([each.data() for each in found])
-    elif not any(each.figures.contexts or each.figures.answers.total for each in found):
+        own = {"own_calls": msgspec.to_builtins(spent)} if is_whole else {}
+        output.show_json([each.data() | own for each in found])
+    elif not spent and not any(each.figures.contexts or each.figures.answers.total for each in found):
         output.write(NO_CONTEXTS if last is None and not persona and not room else "no contexts match")
     elif by:
         output.show_table(statistics_table(found, by))
     else:
-        for line in report_lines(found[0], _title(last, name, room)):
+        for line in (*report_lines(found[0], _title(last, name, room)), *own_call_lines(spent)):
             output.write(output.one_line(line))
 
 

@@ -14,6 +14,7 @@ from brimful.cli.output import Failure
 
 if TYPE_CHECKING:
     from brimful.engine import Engine
+    from brimful.records.own_calls import SpendingLimit
     from brimful.stores import Database, Store
 
 
@@ -29,6 +30,7 @@ def with_engine(
     embedder: str = "none",
     provider: str = "",
     indexing: bool = True,
+    own_calls: "SpendingLimit | None" = None,
     new: bool = False,
 ) -> T:
     """Open an engine, run `work` with it, and return the result. A missing store is created only with `new`.
@@ -42,7 +44,12 @@ def with_engine(
 
     async def run() -> T:
         async with Engine(
-            target.db, tenant=target.tenant, embedder=embedder, provider=provider, indexing=indexing
+            target.db,
+            tenant=target.tenant,
+            embedder=embedder,
+            provider=provider,
+            indexing=indexing,
+            own_calls=own_calls,
         ) as engine:
             return await work(engine)
 

@@ -12,7 +12,17 @@ import typer
 
 from brimful.cli import output
 from brimful.cli.app import FAILED
-from brimful.cli.options import DEFAULT_DB, DEFAULT_EMBEDDER, Db, EmbedderSpec, Json, SummaryFocus, SummaryProvider
+from brimful.cli.options import (
+    DEFAULT_DB,
+    DEFAULT_EMBEDDER,
+    Db,
+    DollarsPerDay,
+    EmbedderSpec,
+    Json,
+    SummaryFocus,
+    SummaryProvider,
+    TokensPerDay,
+)
 from brimful.cli.output import columns
 from brimful.cli.store import require_store, with_database
 from brimful.views.explain import plural
@@ -69,6 +79,8 @@ def work(  # noqa: PLR0913 - one argument per option
     ] = None,
     provider: SummaryProvider = "",
     focus: SummaryFocus = "",
+    tokens_per_day: TokensPerDay = None,
+    dollars_per_day: DollarsPerDay = None,
     import_folder: Annotated[
         Path | None,
         typer.Option(
@@ -109,8 +121,11 @@ def work(  # noqa: PLR0913 - one argument per option
         count = with_database(_discard, db)
         output.show({"discarded": count}, f"{plural(count, 'failed import')} removed", as_json=as_json)
         return
+    from brimful.assembly.arguments import resolve_model  # noqa: PLC0415 - see above
     from brimful.embedding import embedder_for  # noqa: PLC0415 - other commands start faster
+    from brimful.engine.own_calls import check_prices, find_billed_model  # noqa: PLC0415 - see above
     from brimful.engine.worker import work_settings  # noqa: PLC0415 - see above
+    from brimful.records.own_calls import SpendingLimit  # noqa: PLC0415 - see above
 
     settings = msgspec.structs.replace(
         work_settings(embedder=embedder_for(embedder), janitor_interval=janitor_interval, retention=retention),
@@ -118,7 +133,13 @@ def work(  # noqa: PLR0913 - one argument per option
         model=model,
         provider=provider,
         focus=focus,
+        own_calls=SpendingLimit(tokens_per_day=tokens_per_day, dollars_per_day=dollars_per_day),
         import_folder=import_folder,
+    )
+    check_prices(
+        settings.own_calls,
+        resolve_model(model) if model and provider != "ollama" else None,
+        find_billed_model(settings.embedder),
     )
     _check_kinds(settings)
     total, failures = asyncio.run(_work(db, settings, concurrency=concurrency, once=once, as_json=as_json))
@@ -192,7 +213,13 @@ def _engine_opener(database: "Database", settings: "WorkSettings") -> "Callable[
     async def open_engine(tenant: str) -> "Engine":
         from brimful.engine import Engine  # noqa: PLC0415 - see above
 
-        return await Engine(database, tenant=tenant, embedder=settings.embedder, indexing="elsewhere").open()
+        return await Engine(
+            database,
+            tenant=tenant,
+            embedder=settings.embedder,
+            own_calls=settings.own_calls,
+            indexing="elsewhere",
+        ).open()
 
     return open_engine
 

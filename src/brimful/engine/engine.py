@@ -219,7 +219,7 @@ class Engine:
         provider: str | Provider = "",
         embedder: str | Embedder | None = "static",
         summarizer: str | Summarizer | None = None,
-        own_calls: SpendingLimit = SpendingLimit(),  # noqa: B008 - frozen
+        own_calls: SpendingLimit | None = None,
         reranker: Reranker | None = None,
         retrieval: Retrieval = Retrieval(),  # noqa: B008 - frozen
         hooks: Sequence[Hook] = (),
@@ -963,8 +963,12 @@ class Engine:
         await self._events.emit("pruned", None, builds=report.builds, answers=report.answers, bytes=report.bytes)
 
 
-def _check_limit(limit: SpendingLimit, summarizer: str | Summarizer | None, embedder: Embedder | None) -> SpendingLimit:
+def _check_limit(
+    limit: SpendingLimit | None, summarizer: str | Summarizer | None, embedder: Embedder | None
+) -> SpendingLimit:
     """Return a limit. The models that are known now must have prices if dollars are limited."""
+    if limit is None:
+        return SpendingLimit()
     if not isinstance(limit, SpendingLimit):
         raise InvalidValue("own_calls", f"must be a SpendingLimit, not {preview(limit)}")
     check_prices(limit, resolve_model(summarizer) if isinstance(summarizer, str) else None, find_billed_model(embedder))

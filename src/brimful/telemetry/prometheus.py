@@ -28,6 +28,7 @@ _LONG: Final = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 60.0, 120.0, 300.0, 60
 
 _BUILD: Final = ("model", "policy")  # labels of contexts
 _CALL: Final = ("model", "route")  # labels of answers
+_OWN: Final = ("kind", "model")  # labels of own calls
 
 METRICS: Final[Mapping[str, tuple[MetricKind, str, tuple[str, ...], tuple[float, ...]]]] = {
     "brimful_contexts": ("counter", "Contexts built.", _BUILD, ()),
@@ -50,6 +51,10 @@ METRICS: Final[Mapping[str, tuple[MetricKind, str, tuple[str, ...], tuple[float,
     "brimful_rejected_requests": ("counter", "Requests rejected by the server.", ("kind",), ()),
     "brimful_proxy_overhead_seconds": ("histogram", "Time before a request is forwarded.", ("mode", "route"), _SHORT),
     "brimful_jobs": ("counter", "Background jobs by outcome.", ("kind", "outcome"), ()),
+    "brimful_own_calls": ("counter", "Calls of models that Brimful made by itself.", _OWN, ()),
+    "brimful_own_call_tokens": ("counter", "Prompt and completion tokens of own calls.", _OWN, ()),
+    "brimful_own_call_dollars": ("counter", "Cost of own calls whose price is known.", _OWN, ()),
+    "brimful_own_call_limit": ("gauge", "Daily limit of a tenant's own calls.", ("unit",), ()),
     "brimful_circuit_breaker": ("gauge", "1 for the current state of the embedder's circuit breaker.", ("state",), ()),
     "brimful_cache_bytes": ("gauge", "Estimated memory of caches.", ("cache",), ()),
     "brimful_cache_limit_bytes": ("gauge", "Limit of the memory of all caches together.", (), ()),
@@ -57,7 +62,16 @@ METRICS: Final[Mapping[str, tuple[MetricKind, str, tuple[str, ...], tuple[float,
     "brimful_open_engines": ("gauge", "Engines in memory.", (), ()),
 }
 """All metrics: kind, description, labels and buckets. Counters get the suffix `_total`."""
-_GAUGE_MODES: Final = {"brimful_circuit_breaker": "livemax"}  # over several processes; all others are summed up
+_COUNTED: Final = {
+    "failed": ("brimful_provider_errors", ("route", "error")),
+    "refused": ("brimful_rejected_requests", ("kind",)),
+    "worked": ("brimful_jobs", ("kind", "outcome")),
+}
+"""Events that are only counted: the metric, and the facts that are its labels."""
+_GAUGE_MODES: Final = {
+    "brimful_circuit_breaker": "livemax",
+    "brimful_own_call_limit": "livemax",
+}  # over several processes; all others are summed up
 _PROCESS_METRICS: Final = (
     *("brimful_cache_bytes", "brimful_cache_limit_bytes", "brimful_memory_bytes", "brimful_open_engines"),
 )  # not of one tenant
@@ -138,15 +152,14 @@ class Prometheus:
             case "recalled":
                 self._metric("brimful_recalls", event, *self._route(event)).inc()
                 self._metric("brimful_recalled_tokens", event, *self._route(event)).inc(event.facts["tokens"])
-            case "failed":
-                self._metric("brimful_provider_errors", event, event.facts["route"], event.facts["error"]).inc()
-            case "refused":
-                self._metric("brimful_rejected_requests", event, event.facts["kind"]).inc()
+            case "failed" | "refused" | "worked":
+                name, labels = _COUNTED[event.name]
+                self._metric(name, event, *(event.facts[label] for label in labels)).inc()
             case "sent":
                 labels = (event.facts["mode"], event.facts["route"])
                 self._metric("brimful_proxy_overhead_seconds", event, *labels).observe(event.facts["seconds"])
-            case "worked":
-                self._metric("brimful_jobs", event, event.facts["kind"], event.facts["outcome"]).inc()
+            case "called":
+                self._record_own_call(event)
             case _:
                 pass
 
@@ -194,6 +207,16 @@ class Prometheus:
             self._metric("brimful_completion_tokens", event, *labels).inc(usage["completion"])
         if facts["cache_miss"]:
             self._metric("brimful_cache_misses", event, *labels, facts["cache_miss"]).inc()
+
+    def _record_own_call(self, event: Event) -> None:
+        facts = event.facts
+        labels = (facts["kind"], self._labels.model(facts["model"]))
+        self._metric("brimful_own_calls", event, *labels).inc()
+        self._metric("brimful_own_call_tokens", event, *labels).inc(facts["prompt"] + facts["completion"])
+        self._metric("brimful_own_call_dollars", event, *labels).inc(facts["dollars"] or 0.0)
+        for unit in ("tokens", "dollars"):
+            if facts[f"{unit}_per_day"] is not None:
+                self._metric("brimful_own_call_limit", event, unit).set(facts[f"{unit}_per_day"])
 
     def _route(self, event: Event) -> tuple[str, str]:
         facts = event.facts

@@ -42,6 +42,16 @@ export interface Statistics {
   saved: number | null;
 }
 
+/** What calls of models that Brimful made by itself spent. */
+export interface OwnSpending {
+  kinds: { kind: string; calls: number; prompt: number; completion: number; dollars: number; unpriced: number }[];
+  tokens_today: number;
+  dollars_today: number;
+  tokens_per_day: number | null;
+  dollars_per_day: number | null;
+}
+
 export interface StatisticsList {
   statistics: Statistics[];
+  own_calls: OwnSpending;
 }

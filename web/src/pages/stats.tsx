@@ -4,7 +4,7 @@ import { useId, useMemo } from "preact/hooks";
 
 import { query } from "../api/client";
 import { useResource } from "../api/resource";
-import type { Statistics, StatisticsList } from "../api/statistics";
+import type { OwnSpending, Statistics, StatisticsList } from "../api/statistics";
 import type { ContextList, ContextRow } from "../api/types";
 import { inDisplayOrder, look, title } from "../logic/components";
 import { formatPeriod, money, percent, plural, relevance, seconds, short, whole } from "../logic/format";
@@ -40,7 +40,12 @@ export function StatsPage() {
         <Choice label="Group by" value={by} options={GROUPS} onInput={(group) => setQuery({ by: group })} />
       </div>
       <Loaded of={whole} rows={4}>
-        {() => (found === undefined || found.contexts === 0 ? <Nothing /> : <Summary of={found} />)}
+        {({ own_calls }) => (
+          <>
+            {found === undefined || found.contexts === 0 ? <Nothing /> : <Summary of={found} />}
+            <OwnCalls of={own_calls} />
+          </>
+        )}
       </Loaded>
       {found && found.contexts > 0 && (
         <>
@@ -93,6 +98,16 @@ function Summary({ of }: { of: Statistics }) {
       {warnings.length > 0 && <p class="small">Warnings: {warnings.map(([kind, count]) => `${kind} in ${plural(count, "context")}`).join(", ")}.</p>}
     </>
   );
+}
+
+function OwnCalls({ of }: { of: OwnSpending }) {
+  if (of.kinds.length === 0) return null;
+  const spent = of.kinds.map((each) => `${each.kind}: ${plural(each.calls, "call")}, ${whole(each.prompt + each.completion)} tokens, ${money(each.dollars)}${each.unpriced ? ` (${whole(each.unpriced)} without a price)` : ""}`);
+  const limits = [
+    ...(of.tokens_per_day === null ? [] : [`${whole(of.tokens_today)} of ${whole(of.tokens_per_day)} tokens`]),
+    ...(of.dollars_per_day === null ? [] : [`${money(of.dollars_today)} of ${money(of.dollars_per_day)}`]),
+  ];
+  return <p class="small">Own calls of models: {spent.join("; ")}. Limit today: {limits.join(", ") || "none"}.</p>;
 }
 
 function Composition({ of }: { of: Statistics }) {

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from brimful.errors import MissingExtra
 from brimful.models import Spending, spending
 from brimful.records.base import parse_duration
+from brimful.records.own_calls import OwnSpending
 from brimful.records.statistics import Statistics
 from brimful.server.errors import ApiError
 from brimful.server.inspector.operation import Call
@@ -25,9 +26,10 @@ class StatisticsView(Statistics, frozen=True, kw_only=True):
 
 
 class StatisticsList(View, frozen=True, kw_only=True):
-    """Statistics of a period, one per group."""
+    """Statistics of a period, one per group, and what the tenant's own calls of models spent since its first day."""
 
     statistics: tuple[StatisticsView, ...]
+    own_calls: OwnSpending
 
 
 class StatisticsEndpoint:
@@ -45,7 +47,9 @@ class StatisticsEndpoint:
         groups = await self._tenants.store(call.tenant).statistics(
             since=since, until=query.until, persona=query.persona, room=query.room, by=query.by
         )
-        return StatisticsList(statistics=tuple(await run_in_thread(lambda: list(map(_statistics_view, groups)))))
+        views = await run_in_thread(lambda: list(map(_statistics_view, groups)))
+        spent = await self._tenants.store(call.tenant).own_spending(now=self._clock(), since=since)
+        return StatisticsList(statistics=tuple(views), own_calls=spent)
 
     def _since(self, query: StatisticsQuery) -> float | None:
         if query.last is None:
