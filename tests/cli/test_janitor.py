@@ -57,3 +57,14 @@ def test_a_failure_is_one_line(run, fails):
     assert "cannot be combined with --dry-run" in run("janitor", "run", "--dry-run", "--purge", code=2).stderr
     assert "is not a duration" in run("janitor", "run", "--older-than", "long", code=2).stderr
     assert "no such store" in fails("janitor", "status", "--db", "sqlite:///none.db")
+
+
+def test_at_the_limit_of_own_calls_days_stay_pending_and_dollars_need_a_price(run_json, fails, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    monkeypatch.setenv("BRIMFUL_TOKENS_PER_DAY", "0")
+    done = run_json("janitor", "run", "--model", "gpt-4o-mini")
+    assert sum(room["pending"] for room in done["rooms"]) > 0
+    assert "the daily limit of own calls is reached: 0 of 0 tokens" in done["rooms"][0]["notes"][0]
+    wrong = ("--model", "home-made", "--provider", "openai", "--dollars-per-day", "1")
+    assert "own_calls.dollars_per_day: the price of 'home-made' is not known" in fails("janitor", "run", *wrong)
+    assert "set own_calls.tokens_per_day instead" in fails("work", "--once", "--kinds", "summarize", *wrong)

@@ -11,8 +11,10 @@ from brimful import Engine
 from brimful.cli.stats import NO_CONTEXTS
 from brimful.core.notice import Notice
 from brimful.records import Persona, Response, Snapshot, Usage
+from brimful.records.own_calls import SpendingLimit
 from brimful.records.usage import UsageReport
 from brimful.stores import connect
+from brimful.stores.tables.own_calls import Charge
 from stores.test_snapshots import pile
 from stores.test_statistics import CONTEXTS
 from support import build
@@ -231,3 +233,36 @@ def test_texts_of_a_store_do_not_steer_the_terminal(run, keep):
     keep(built("s1", build(pile()), persona="\x1b[31mred"))
     assert "\x1b" not in run("stats", "--persona", "\x1b[31mred").stdout
     assert "\x1b" not in run("stats", "--by", "persona").stdout
+
+
+def test_own_calls_of_models_are_shown_by_kind_with_the_limit(run, run_json):
+    run("room", "add", "general")
+    limit = SpendingLimit(tokens_per_day=50_000, dollars_per_day=5)
+
+    async def spend():
+        async with connect("sqlite:///brimful.db") as database:
+            store, most = database.tenant("default"), Charge(prompt=9_000)
+            for kind, billed in (
+                ("learn", Charge(prompt=8_000, completion=500, nanodollars=2_000_000)),
+                ("learn", Charge(prompt=100, nanodollars=None)),
+                ("summary", Charge(prompt=400, nanodollars=1_000_000_000)),
+            ):
+                made = await store.reserve_own_call(kind, most, SpendingLimit(), now=time.time())
+                await store.settle_own_call(kind, made.day, most, billed)
+            await store.reserve_own_call("compact", most, limit, now=time.time())
+            await store.reserve_own_call("embed", most, SpendingLimit(), now=1.0)  # long ago
+
+    asyncio.run(spend())
+    shown = run("stats", "--last", "1h").stdout
+    lines = [" ".join(line.split()) for line in shown.partition("OWN CALLS OF MODELS:\n")[2].splitlines()]
+    assert lines == [
+        "Summary: 1 call, 400 tokens, $1.00",
+        "Learn: 2 calls, 8,600 tokens, $0.0020, 1 without a price",
+        "Compact: 0 calls, 0 tokens, $0.00",
+        "Limit today: 9,000 of 50,000 tokens spent, $1.00 of $5.00 spent; 9,000 tokens reserved",
+    ]
+    assert "Embed" in run("stats").stdout
+    [data] = run_json("stats")
+    assert data["own_calls"]["tokens_today"] == 9_000
+    [data] = run_json("stats", "--room", "general")
+    assert "own_calls" not in data

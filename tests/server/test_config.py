@@ -3,6 +3,7 @@
 import pytest
 
 from brimful.errors import InvalidConfig
+from brimful.server.app import create_app
 from brimful.server.config import load_config, parse_config
 from brimful.server.errors import ApiError
 from brimful.server.proxy.upstreams import Upstreams
@@ -21,6 +22,9 @@ def upstreams_of(*upstreams, environ=None):
     ("data", "complaint"),
     [
         ({"upstreams": {}}, "upstreams: Expected `array`"),
+        ({"own_calls": {"tokens_per_day": -1}}, "own_calls: tokens_per_day: must be a whole number of tokens from 0"),
+        ({"own_calls": {"dollars_per_day": -0.5}}, "own_calls: dollars_per_day: must be an amount of US dollars"),
+        ({"own_calls": {"per_day": 5}}, "own_calls.per_day: unknown key"),
         ({"upstreams": [{"name": "a"}]}, "upstreams.a: Object missing required field `url`"),
         ({"upstreams": [LOCAL | {"url": "ftp://x"}]}, "upstreams.local.url: must be an http or https URL"),
         ({"upstreams": [LOCAL, LOCAL]}, "upstreams.local: duplicate name"),
@@ -116,3 +120,17 @@ def test_a_server_without_upstreams_only_shows_records(start):
     assert (refused.status_code, refused.json()["error"]["code"]) == (404, "model_not_found")
     assert "has no upstream" in refused.json()["error"]["message"]
     assert client.get("/brimful/v1/contexts/ctx-1").json()["error"]["code"] == "context_not_found"
+
+
+@pytest.mark.parametrize(
+    "models",
+    [{"fit": {"summarizer": "home-made"}}, {"remember": {"embedder": "openai:home-made@https://ai.example/v1"}}],
+)
+def test_dollars_are_limited_for_models_with_a_price_only(models, monkeypatch):
+    monkeypatch.setenv("BRIMFUL_EMBEDDING_KEY", "k")
+    limited = {"upstreams": [LOCAL], "store": "sqlite:///:memory:", "own_calls": {"dollars_per_day": 0.5}}
+    create_app(parse_config(limited, "brimful.toml"))
+    with pytest.raises(
+        InvalidConfig, match=r"^brimful\.toml: own_calls\.dollars_per_day: the price of 'home-made' is not"
+    ):
+        create_app(parse_config(limited | models, "brimful.toml"))

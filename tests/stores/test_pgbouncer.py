@@ -7,7 +7,9 @@ import psycopg
 import pytest
 
 from brimful.errors import StoreUnavailable
+from brimful.records.own_calls import SpendingLimit
 from brimful.stores import connect
+from brimful.stores.tables.own_calls import Charge
 from stores.samples import make_message
 from stores.test_connections import PREPARED
 from stores.test_failures import no_new_connections
@@ -36,6 +38,21 @@ def test_more_clients_than_sessions_share_them(pooled_url, run):
             return await one.tenants(), await one.check()
 
     assert run(story()) == (["acme", "other"], [])
+
+
+def test_servers_behind_a_pooler_share_one_limit_of_own_calls(pooled_url, run):
+    limit, most = SpendingLimit(tokens_per_day=2_500), Charge(prompt=1_000)
+
+    async def reserve(database):
+        return (await database.tenant("acme").reserve_own_call("learn", most, limit, now=1.0)).admitted
+
+    async def story():
+        async with connect(pooled_url) as one, connect(pooled_url) as two:
+            admitted = await asyncio.gather(*(reserve(database) for database in (one, two) * 6))
+            return sum(admitted), await one.tenant("acme").own_spending(now=1.0)
+
+    admitted, spent = run(story())
+    assert (admitted, spent.reserved_tokens) == (3, 3_000)
 
 
 def test_nothing_is_prepared_and_nothing_stays_in_a_session(pooled_url, run):

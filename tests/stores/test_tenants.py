@@ -239,7 +239,7 @@ def test_the_server_shows_no_row_of_another_tenant(postgres_url, run, tenant):
         tables = [name for (name,) in connection.execute(TABLES)]
         assert len(tables) > 15
         full = {name for name in tables if count(connection, name)}
-        assert {"messages", "contents", "vectors", "documents", "snapshots"} <= full
+        assert {"messages", "contents", "vectors", "documents", "snapshots", "own_calls"} <= full
         connection.execute("SET ROLE brimful_app")
         if tenant:
             connection.execute("SELECT set_config('brimful.tenant', %s, false)", (tenant,))

@@ -108,3 +108,17 @@ def test_every_metric_and_label_is_documented():
         spelled = f"`{name}{'_total' if kind == 'counter' else ''}`"
         (row,) = [row for row in rows if spelled in row]
         assert all(f"`{label}`" in row for label in labels), name
+
+
+def test_own_calls_are_counted_by_kind_and_model():
+    hook = Prometheus()
+    facts = {"kind": "learn", "model": "gpt-4o", "prompt": 900, "completion": 100}
+    facts |= {"tokens_per_day": 5_000, "dollars_per_day": None}
+    for dollars in (0.25, None):
+        hook(Event(name="called", at=NOW, tenant="acme", facts=facts | {"dollars": dollars}))
+    value, labels = hook.registry.get_sample_value, {"kind": "learn", "model": "gpt-4o"}
+    assert value("brimful_own_calls_total", labels) == 2
+    assert value("brimful_own_call_tokens_total", labels) == 2_000
+    assert value("brimful_own_call_dollars_total", labels) == 0.25
+    assert value("brimful_own_call_limit", {"unit": "tokens"}) == 5_000
+    assert value("brimful_own_call_limit", {"unit": "dollars"}) is None

@@ -213,10 +213,8 @@ def find_billed_model(embedder: Embedder | None) -> ModelInfo | None:
 
 
 def _max_output(context: Context, wire: str) -> int:
-    """Return the length of the longest answer that a request allows; of an unknown model, all that is left."""
-    model = context.inputs.model
-    unlimited = model.max_output if model.known else max(model.max_output, model.window - context.tokens)
-    return find_wire(wire).read_max_output(context.request) or unlimited
+    """Return the length of the longest answer that a request allows."""
+    return find_wire(wire).read_max_output(context.request) or context.inputs.model.max_output
 
 
 async def _count_usage(context: Context, reply: Reply) -> Usage:

@@ -293,3 +293,22 @@ def test_the_model_may_recall_what_a_summary_stands_for(start, upstream):
     assert first[1]["content"].startswith("<history")
     assert second[: len(first)] == first
     assert "T-1000" in second[-1]["content"]
+
+
+def test_at_the_daily_limit_the_rules_write_the_summary_and_the_request_is_sent(start, upstream):
+    upstream.answers = [answering()]
+    client = start(upstream={"window": 2000}, fit=MODEL | {"compaction_wait": 60.0}, own_calls={"tokens_per_day": 15})
+    first, second = (client.post(CHAT, json=body(chat(60, words=words))) for words in (40, 50))
+    assert (first.status_code, second.status_code) == (200, 200)
+    assert len([each for each in upstream.bodies if is_summary_request(each)]) == 1
+    written, by_rules = (sent["messages"][1]["content"] for sent in sent_chats(upstream))
+    assert WRITTEN in written
+    assert WRITTEN not in by_rules
+    assert by_rules.startswith("<history>\nA summary of earlier steps")
+    [warning] = [each for each in record_of(client, second)["warnings"] if "by rules" in str(each)]
+    assert "own calls have reached their daily limit" in str(warning)
+    spent = client.get("/brimful/v1/statistics").json()["own_calls"]
+    (kind,) = spent["kinds"]
+    assert (kind["kind"], kind["calls"], spent["tokens_per_day"]) == ("compact", 1, 15)
+    assert kind["prompt"] + kind["completion"] == spent["tokens_today"] == 15
+    assert spent["reserved_tokens"] == 0

@@ -94,12 +94,15 @@ def reserve_own_call(
         reserved_tokens=sum(row.reserved_tokens for row in rows),
         reserved_nanodollars=sum(row.reserved_nanodollars for row in rows),
     )
-    if _is_reached(limit.tokens_per_day, found.tokens + found.reserved_tokens) or _is_reached(
-        limit.nanodollars_per_day, found.nanodollars + found.reserved_nanodollars
+    in_force = (limit.tokens_per_day, limit.nanodollars_per_day)
+    if _is_reached(in_force[0], found.tokens + found.reserved_tokens) or _is_reached(
+        in_force[1], found.nanodollars + found.reserved_nanodollars
     ):
-        return msgspec.structs.replace(found, admitted=False)
-    session.run(_RESERVE, day=day, kind=kind, tokens=most.tokens, nanodollars=most.price)
-    session.run(_SET_LIMIT, day=day, tokens_per_day=limit.tokens_per_day, nanodollars_per_day=limit.nanodollars_per_day)
+        found = msgspec.structs.replace(found, admitted=False)
+    else:
+        session.run(_RESERVE, day=day, kind=kind, tokens=most.tokens, nanodollars=most.price)
+    if found.admitted or any((row.tokens_per_day, row.nanodollars_per_day) != in_force for row in rows):
+        session.run(_SET_LIMIT, day=day, tokens_per_day=in_force[0], nanodollars_per_day=in_force[1])
     return found
 
 
