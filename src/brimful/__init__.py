@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from brimful.core.tokens import Count
     from brimful.engine import Engine, Event, Retrieval, SyncEngine
     from brimful.policies import Overrides, load_policy, policy_names
-    from brimful.records.own_calls import SpendingLimit
     from brimful.views.explain import diff
 
 __version__ = "0.1.0"
@@ -57,7 +56,6 @@ __all__ = [
     "Overrides",
     "Policy",
     "Retrieval",
-    "SpendingLimit",
     "SyncEngine",
     "Text",
     "TokenCounter",
@@ -101,7 +99,6 @@ _MODULES: Final = {
     "Overrides": "brimful.policies",
     "Policy": "brimful.core.policy",
     "Retrieval": "brimful.engine",
-    "SpendingLimit": "brimful.records.own_calls",
     "SyncEngine": "brimful.engine",
     "Text": "brimful.core.content",
     "TokenCounter": "brimful.core.prompt",

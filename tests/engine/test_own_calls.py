@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import brimful
-from brimful import SpendingLimit
 from brimful.assembly.compact import StepSummarizer
 from brimful.core.content import Text
 from brimful.core.model import ModelInfo
@@ -23,7 +22,7 @@ from brimful.engine.events import Emitter
 from brimful.engine.own_calls import BUSY_SECONDS, OwnCalls
 from brimful.engine.worker import Worker, WorkSettings
 from brimful.errors import InvalidValue, ProviderError, ProviderTimeout, SpendingLimitReached, StoreUnavailable
-from brimful.records import Message, Usage
+from brimful.records import Message, SpendingLimit, Usage
 from brimful.records.own_calls import SECONDS_PER_DAY, OwnSpending
 from brimful.records.reply import Reply
 from brimful.stores import connect
@@ -134,12 +133,12 @@ def test_concurrent_callers_of_two_servers_share_one_limit(url, run, clock):
 
 CALLER = """
 import asyncio, itertools, sys
-from brimful import SpendingLimit, assemble, package
+from brimful import assemble, package
 from brimful.core.content import Text
 from brimful.engine.events import Emitter
 from brimful.engine.own_calls import OwnCalls
 from brimful.errors import SpendingLimitReached
-from brimful.records import Usage
+from brimful.records import SpendingLimit, Usage
 from brimful.records.reply import Reply
 from brimful.stores import connect
 from brimful.testing import ScriptedProvider

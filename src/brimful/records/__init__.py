@@ -11,6 +11,7 @@ from brimful.records.lorebook import Lorebook, LoreEntry
 from brimful.records.memory import MEMORY_TYPES, Memory, MemoryType, memory_scope
 from brimful.records.messages import Content, Message, Summary
 from brimful.records.note import Note
+from brimful.records.own_calls import SpendingLimit
 from brimful.records.people import Entity, Persona, Room, User
 from brimful.records.usage import Usage
 
@@ -30,6 +31,7 @@ __all__ = [
     "Response",
     "Room",
     "Snapshot",
+    "SpendingLimit",
     "Summary",
     "Usage",
     "User",
