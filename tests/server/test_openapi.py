@@ -15,7 +15,6 @@ from schemathesis.specs.openapi.checks import content_type_conformance, response
 from brimful.server.app import create_app
 from brimful.server.config import parse_config
 from brimful.server.connections import connection_settings
-from brimful.server.inspector.operations import OPERATIONS
 from brimful.server.inspector.queries import (
     AssembleBody,
     BuildQuery,
@@ -24,7 +23,7 @@ from brimful.server.inspector.queries import (
     RespondBody,
     RoomRecallQuery,
 )
-from brimful.server.openapi import openapi_document
+from brimful.server.openapi import inspector_operations, openapi_document
 from server.inspector.conftest import tell_story
 from server.upstream import serving
 from strategies import examples
@@ -97,7 +96,7 @@ def want_sound_answer(case, address, session):
 
 
 def test_every_route_is_described_and_everything_described_is_served(tmp_path):
-    data = {"store": f"sqlite:///{tmp_path}/brimful.db", "telemetry": {"metrics": True}}
+    data = {"store": f"sqlite:///{tmp_path}/brimful.db", "telemetry": {"metrics": True}, "sessions": True}
     routes = create_app(parse_config(data, "brimful.toml"), environ={}).routes
     described = [route for route in routes if not route.path_format.startswith(("/assets/", "/index.html"))]
     served = {(route.path_format, method.lower()) for route in described for method in route.methods - {"HEAD"}}
@@ -124,7 +123,7 @@ def test_every_operation_and_parameter_is_documented():
     text = told_in("inspector.md") + told_in("service.md")
     names = {"{id:path}": "ID", "{id}": "ID", "{item:path}": "ITEM", "{entry:path}": "ENTRY", "{other}": "OTHER"}
     missing = []
-    for operation, _ in OPERATIONS:
+    for operation in inspector_operations():
         path = operation.path
         for name, shown in names.items():
             path = path.replace(name, shown)

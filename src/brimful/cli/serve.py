@@ -23,7 +23,8 @@ Examples:
   brimful serve --upstream http://127.0.0.1:8081/v1
   brimful serve --upstream https://api.openai.com/v1 --listen 127.0.0.1:9000
   brimful serve --config brimful.toml
-  brimful serve --db sqlite:///chat.db"""
+  brimful serve --db sqlite:///chat.db
+  brimful serve --sessions"""
 
 _NO_FILE: Final = "brimful serve"  # named in errors if there is no file
 
@@ -72,6 +73,10 @@ def serve(  # noqa: PLR0913 - one argument per option
     workers: Annotated[
         int | None, typer.Option("--workers", metavar="N", min=1, max=256, help="Number of server processes.")
     ] = None,
+    sessions: Annotated[
+        bool,
+        typer.Option("--sessions", help="Show sessions of coding agents on this machine, too. For local use only."),
+    ] = False,
     like: Annotated[
         str | None, typer.Option("--like", metavar="MODEL", help="With --upstream: count tokens as for this model.")
     ] = None,
@@ -113,6 +118,7 @@ def serve(  # noqa: PLR0913 - one argument per option
         "replica": replica,
         "require_keys": require_keys or None,
         "workers": workers,
+        "sessions": sessions or None,
     }
     data |= {key: value for key, value in options.items() if value is not None}
     settings = parse_config(data, file)

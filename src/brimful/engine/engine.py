@@ -7,7 +7,7 @@ from datetime import datetime
 from types import TracebackType
 from typing import Any, Final, Literal, NoReturn, Self, Unpack
 
-from brimful.assembly.arguments import require_positive, resolve_model
+from brimful.assembly.arguments import require_list, require_positive, resolve_model
 from brimful.assembly.brief import Brief, require_budget
 from brimful.assembly.fit import FitOptions
 from brimful.core.content import Role
@@ -853,9 +853,24 @@ class Engine:
         time = self._settings.resolve_time(now, "now")
         return await self._open.janitor.audit(user, unused_for=age, apply=apply, now=time)
 
-    async def undo_janitor(self) -> JanitorRun | None:
-        """Undo the janitor's last run and return it; None if there is none left. Call it again to go further back."""
-        return await self._open.janitor.undo()
+    async def archive_memories(self, ids: Sequence[str]) -> JanitorRun | None:
+        """Archive memories, such as those that an audit found, in one run that `undo_janitor` undoes.
+
+        Archived memories are in no context. Pinned and unknown ones are skipped; if there are no others, there is no
+        run, and None is returned.
+        """
+        return await self._open.janitor.archive(
+            list(dict.fromkeys(validate_id("ids", id) for id in require_list("ids", ids)))
+        )
+
+    async def undo_janitor(self, run: int | None = None) -> JanitorRun | None:
+        """Undo the janitor's last run and return it; None if there is none left. Call it again to go further back.
+
+        With the number of a `run`, that one is undone; raises if it is not the last one.
+        """
+        if run is not None and not is_whole_number(run, 1):
+            raise InvalidValue("run", f"must be the number of a run, not {preview(run)}")
+        return await self._open.janitor.undo(run)
 
     async def list_janitor_runs(self, *, limit: int = 20) -> list[JanitorRun]:
         """Return the runs of the janitor and of `learn`, newest first."""

@@ -529,18 +529,25 @@ class Janitor:
             )
             findings += found
         report = AuditReport(memories=sum(map(len, scopes.values())), findings=tuple(findings))
-        archive = tuple(each.id for each in findings if each.kind in CLEANED) if apply else ()
-        if not archive:
-            return report
+        run = await self.archive([each.id for each in findings if each.kind in CLEANED]) if apply else None
+        return msgspec.structs.replace(report, run=run.number if run else None)
+
+    async def archive(self, ids: Sequence[str]) -> JanitorRun | None:
+        """Archive memories, but no pinned ones. Returns the run, None if there was nothing to archive."""
         clock = self._settings.clock
+        archive: list[str] = []
+        for page in _pages(ids):
+            known = await self._store.memories(ids=page, archived=False, pinned=False, limit=_PAGE_RECORDS)
+            archive += [memory.id for memory in known]
+        if not archive:
+            return None
         run = await self._housekeeping.begin(holder=new_id("janitor"), now=clock(), lease=JANITOR_LEASE)
         try:
-            for start in range(0, len(archive), _PAGE_RECORDS):
-                change = JanitorChange(memories=archive[start : start + _PAGE_RECORDS])
-                await self._housekeeping.apply(run, change, make_document, now=clock())
+            for page in _pages(archive):
+                await self._housekeeping.apply(run, JanitorChange(memories=page), make_document, now=clock())
         finally:
             ended = await self._housekeeping.end(run, {"memories": len(archive)}, now=clock())
-        return msgspec.structs.replace(report, run=ended.number if ended else None)
+        return ended
 
     async def _read_memories(self) -> AsyncIterator[Memory]:
         before: float | None = None
@@ -550,10 +557,10 @@ class Janitor:
                 yield memory
             before, after = page[-1].at, page[-1].id
 
-    async def undo(self) -> JanitorRun | None:
-        """Undo the last run and return it; None if there is none."""
+    async def undo(self, number: int | None) -> JanitorRun | None:
+        """Undo the last run, which must be the one with this number, and return it; None if there is none."""
         run = await self._housekeeping.undo(
-            make_document, holder=new_id("janitor"), now=self._settings.clock(), lease=JANITOR_LEASE
+            make_document, holder=new_id("janitor"), now=self._settings.clock(), lease=JANITOR_LEASE, number=number
         )
         if run is not None and self._indexer is not None:
             self._indexer.wake()
@@ -616,6 +623,10 @@ class Janitor:
         finally:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
+
+
+def _pages(ids: Sequence[str]) -> list[tuple[str, ...]]:
+    return [tuple(ids[start : start + _PAGE_RECORDS]) for start in range(0, len(ids), _PAGE_RECORDS)]
 
 
 async def _skip_change(change: JanitorChange) -> None:

@@ -158,6 +158,7 @@ class SyncEngine:
     observe_overflow = _blocking(Engine.observe_overflow)
     run_janitor = _blocking(Engine.run_janitor)
     audit_memories = _blocking(Engine.audit_memories)
+    archive_memories = _blocking(Engine.archive_memories)
     undo_janitor = _blocking(Engine.undo_janitor)
     list_janitor_runs = _blocking(Engine.list_janitor_runs)
     count_archived = _blocking(Engine.count_archived)

@@ -40,6 +40,15 @@ class JanitorRun(msgspec.Struct, frozen=True, kw_only=True):
     facts: dict[str, int] = {}
 
 
+class Archival(msgspec.Struct, frozen=True, kw_only=True):
+    """The run that archived a memory, and the ids of the memories that it added, one of which may replace it."""
+
+    run: int
+    kind: RunKind
+    at: float
+    added: tuple[str, ...] = ()
+
+
 class JanitorChange(msgspec.Struct, frozen=True, kw_only=True):
     """Changes to apply together: summaries to write, and ids of summaries to remove and of records to archive."""
 

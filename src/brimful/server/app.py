@@ -48,8 +48,9 @@ from brimful.server.endpoint import DEPLOYMENT, JSON, Endpoint, Gateway, Handler
 from brimful.server.errors import ApiError, method_not_allowed, unknown_path
 from brimful.server.inspector.catalogue import DEFAULT_MODEL, ContentCounter
 from brimful.server.inspector.operation import EVENT_STREAM
-from brimful.server.inspector.operations import OPERATIONS, Inspector
+from brimful.server.inspector.operations import LOCAL_OPERATIONS, OPERATIONS, Inspector
 from brimful.server.inspector.served_models import ServedModels
+from brimful.server.inspector.sessions import Sessions
 from brimful.server.mcp import McpEndpoint
 from brimful.server.openapi import ANSWER_HEADERS, openapi_document
 from brimful.server.page import API_PATHS, Page
@@ -167,6 +168,7 @@ class Services:
             tasks=self._tasks,
             shutdown=self.shutdown,
             running_jobs=lambda: self._worker.running,
+            sessions=Sessions(Path.home(), os.environ) if config.sessions else None,
             clock=clock,
         )
 
@@ -225,6 +227,7 @@ class Services:
             if self._config.background_work and not self._database.read_only:
                 self._worker.start()
             yield
+            self.inspector.close()
             await self._worker.stop()
             await self._tasks.drain()
             await self.mcp.close()
@@ -411,7 +414,8 @@ def _unknown_routes(services: Services) -> Iterator[Route]:
 
 def _inspector_routes(services: Services) -> Iterator[Route]:
     """Yield the routes of the inspector. Event streams stay open for hours and have limits of their own."""
-    for operation, select_handler in OPERATIONS:
+    operations = (*OPERATIONS, *LOCAL_OPERATIONS) if services.inspector.sessions else OPERATIONS
+    for operation, select_handler in operations:
         gateway = services.event_gateway if operation.media == EVENT_STREAM else services.gateway
         yield operation.route(select_handler(services.inspector), gateway)
 

@@ -18,6 +18,7 @@ from brimful.mcp.tools import select_tools
 from brimful.providers import Limits
 from brimful.providers.address import parse_address
 from brimful.records.own_calls import SpendingLimit
+from brimful.server.access import is_loopback_host
 from brimful.stores import connect
 from brimful.stores.urls import parse_url
 from brimful.wires.registry import IncomingWire
@@ -188,6 +189,9 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     `workers` is the number of processes, `cache_mb` the limit of all caches of a process together. With
     `background_work` off, `brimful work` has to embed, run the janitor and delete old records.
 
+    With `sessions`, the inspector also shows the session files of coding agents in the home folder. That is for local
+    use only: `listen` must be a loopback address, and there may be no API keys, `hosts`, `origins` and proxies.
+
     Without `upstreams`, the server only shows existing records.
     """
 
@@ -211,6 +215,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     workers: Annotated[int, Meta(ge=1, le=256)] = 1
     cache_mb: Annotated[int, Meta(ge=1, le=1_000_000)] = DEFAULT_BUDGET // MEBIBYTE
     policies: tuple[_ShortString, ...] = ()
+    sessions: bool = False
     mcp_tools: Annotated[tuple[_ShortString, ...], Meta(min_length=1)] | None = None
     limits: ServerLimits = ServerLimits()
     fit: FitConfig = FitConfig()
@@ -272,6 +277,7 @@ def parse_config(data: Mapping[str, Any], file: str) -> Config:
     _check_durations(config, file)
     _check_origins(config.origins, file)
     _check_tools(config.mcp_tools, file)
+    _check_sessions(config, file)
     seen: set[str] = set()
     for upstream in config.upstreams:
         if upstream.name in seen:
@@ -309,6 +315,17 @@ def _check_origins(origins: tuple[str, ...], file: str) -> None:
         if not _ORIGIN.fullmatch(origin):
             reason = f"must be origins as browsers send them, such as 'http://localhost:8000', not {preview(origin)}"
             raise InvalidConfig(file, "origins", reason)
+
+
+def _check_sessions(config: Config, file: str) -> None:
+    """Refuse to show files of the home folder to anybody but local programs."""
+    if not config.sessions:
+        return
+    if not is_loopback_host(config.listen):
+        raise InvalidConfig(file, "sessions", f"is for local use: `listen` must be on 127.0.0.1, not {config.listen}")
+    for name in ("require_keys", "hosts", "origins", "trusted_proxies"):
+        if getattr(config, name):
+            raise InvalidConfig(file, "sessions", f"is for local use: it cannot be combined with `{name}`")
 
 
 def _check_tools(names: tuple[str, ...] | None, file: str) -> None:

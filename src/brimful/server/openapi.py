@@ -16,7 +16,7 @@ from brimful.policies import policy_names
 from brimful.server.access import KEY_HEADER
 from brimful.server.endpoint import JSON
 from brimful.server.inspector.operation import EVENT_STREAM, Operation
-from brimful.server.inspector.operations import OPERATIONS
+from brimful.server.inspector.operations import LOCAL_OPERATIONS, OPERATIONS
 from brimful.server.proxy.upstreams import UpstreamState
 
 _NonEmpty = Annotated[str, Meta(min_length=1)]
@@ -212,12 +212,12 @@ class TokenCount(msgspec.Struct, kw_only=True):
 
 def inspector_types() -> Iterator[type]:
     """Yield the schemas of all responses and bodies."""
-    for operation, _ in OPERATIONS:
+    for operation in inspector_operations():
         yield from (kind for kind in (operation.answer, operation.body) if kind is not None)
 
 
 def inspector_operations() -> Iterator[Operation]:
-    yield from (operation for operation, _ in OPERATIONS)
+    yield from (operation for operation, _ in (*OPERATIONS, *LOCAL_OPERATIONS))
 
 
 def operation_parameters(operation: Operation) -> list[dict[str, Any]]:

@@ -41,12 +41,24 @@ class Status(View, frozen=True, kw_only=True):
     learned_windows: dict[str, tuple[LearnedWindow, ...]]
 
 
-class Administration:
-    """The endpoints of the scope `admin`."""
+class Features(View, frozen=True, kw_only=True):
+    """Optional parts of the inspector. With `sessions`, it shows sessions of coding agents on this machine."""
 
-    def __init__(self, tenants: Tenants, running_jobs: Callable[[], int]) -> None:
+    sessions: bool
+
+
+class Administration:
+    """Endpoints about the server itself."""
+
+    def __init__(self, tenants: Tenants, running_jobs: Callable[[], int], *, shows_sessions: bool) -> None:
         self._tenants = tenants
         self._running_jobs = running_jobs
+        self._shows_sessions = shows_sessions
+
+    async def features(self, call: Call) -> Features:
+        """Return which optional parts are on."""
+        del call
+        return Features(sessions=self._shows_sessions)
 
     async def list_tenants(self, call: Call) -> TenantList:
         """Return a page of tenants, in order of name."""

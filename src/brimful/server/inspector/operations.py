@@ -16,7 +16,8 @@ from brimful.server.access import Authenticator
 from brimful.server.background import BackgroundTasks, Shutdown
 from brimful.server.config import FitConfig
 from brimful.server.inspector import queries, record_views, views
-from brimful.server.inspector.administration import Administration, JobList, Status, TenantList
+from brimful.server.inspector.administration import Administration, Features, JobList, Status, TenantList
+from brimful.server.inspector.audit import Audits
 from brimful.server.inspector.catalogue import Catalogue, ContentCounter
 from brimful.server.inspector.chat import AssembledView, Chat, InspectionView, ReplyList
 from brimful.server.inspector.context_cache import ContextCache
@@ -28,6 +29,7 @@ from brimful.server.inspector.records import LoreEntries, Memories, Messages, ma
 from brimful.server.inspector.runs import JanitorEndpoints, JanitorRuns
 from brimful.server.inspector.search import FindView, Search, SearchView
 from brimful.server.inspector.served_models import ServedModels
+from brimful.server.inspector.sessions import SessionList, Sessions, SessionView
 from brimful.server.inspector.statistics import StatisticsEndpoint, StatisticsList
 from brimful.server.inspector.views import Costs
 from brimful.server.inspector.what_if import Comparisons
@@ -52,6 +54,7 @@ class Inspector:
         tasks: BackgroundTasks,
         shutdown: Shutdown,
         running_jobs: Callable[[], int],
+        sessions: Sessions | None,
         clock: Callable[[], float],
     ) -> None:
         cache, costs = ContextCache(clock), Costs(registry)
@@ -65,6 +68,7 @@ class Inspector:
         self.messages = Messages(tenants, tokens, cache)
         self.personas = make_personas(tenants, tokens, cache)
         self.memories = Memories(tenants, tokens, cache, clock=clock)
+        self.audits = Audits(tenants, self.memories)
         self.lorebooks = make_lorebooks(tenants, tokens, cache)
         self.entries = LoreEntries(tenants, tokens)
         self.chat = Chat(
@@ -77,8 +81,14 @@ class Inspector:
             clock=clock,
         )
         self.janitor = JanitorEndpoints(tenants, models)
-        self.administration = Administration(tenants, running_jobs)
+        self.sessions = sessions
+        self.administration = Administration(tenants, running_jobs, shows_sessions=sessions is not None)
         self.fitting = Fitting(tenants, registry, config=fit, records=records, costs=costs, tasks=tasks, clock=clock)
+
+    def close(self) -> None:
+        """Stop what runs in threads."""
+        if self.sessions is not None:
+            self.sessions.close()
 
 
 StructType = type[msgspec.Struct]
@@ -157,6 +167,7 @@ OPERATIONS: Final[tuple[Row, ...]] = (
     _get("/tenants", "List tenants", "administration.list_tenants", TenantList, queries.TenantsQuery, scope="admin"),
     _get("/jobs", "List background jobs", "administration.list_jobs", JobList, queries.JobsQuery, scope="admin"),
     _get("/status", "Show what the process holds in memory", "administration.status", Status, scope="admin"),
+    _get("/features", "Show which optional parts are on", "administration.features", Features),
     _get("/rooms", "List rooms", "rooms.list_page", record_views.RoomList, queries.ListQuery),
     _create("/rooms", "Create a room", "rooms.create", record_views.RoomView, queries.RoomBody),
     _get(
@@ -190,7 +201,11 @@ OPERATIONS: Final[tuple[Row, ...]] = (
     _get("/rooms/{id:path}/recall", "Recall from a room", "chat.recall", Recalled, queries.RoomRecallQuery),
     _post("/rooms/{id:path}/janitor", "Clean up a room", "janitor.run", JanitorReport, queries.JanitorBody),
     _get("/janitor", "List the janitor's runs", "janitor.list_runs", JanitorRuns, queries.JanitorQuery),
-    _post("/janitor/undo", "Undo the janitor's last run", "janitor.undo", JanitorRun),
+    _post("/janitor/undo", "Undo the janitor's last run", "janitor.undo", JanitorRun, query=queries.UndoQuery),
+    _get(
+        "/audit", "Find memories that are not worth having", "audits.show", record_views.AuditView, queries.AuditQuery
+    ),
+    _post("/audit", "Archive memories", "audits.archive", record_views.ArchivedMemories, queries.ArchiveBody),
     _post("/learn", "Learn memories from a conversation", "janitor.learn", LearningReport, queries.LearnBody),
     _post(
         "/learn/undo", "Undo a run that learned memories", "janitor.undo_learning", JanitorRun, queries.UndoLearningBody
@@ -208,6 +223,13 @@ OPERATIONS: Final[tuple[Row, ...]] = (
         "/memories", "List memories, newest first", "memories.list_page", record_views.MemoryList, queries.MemoriesQuery
     ),
     _create("/memories", "Create a memory", "memories.create", record_views.MemoryView, queries.MemoryBody),
+    _get(
+        "/memories/{id:path}/chain",
+        "Show what a memory replaced, and what replaced it",
+        "memories.chain",
+        record_views.MemoryChain,
+        queries.ModelQuery,
+    ),
     _get("/memories/{id:path}", "Show a memory", "memories.show", record_views.MemoryView, queries.ModelQuery),
     _put(
         "/memories/{id:path}",
@@ -250,3 +272,9 @@ OPERATIONS: Final[tuple[Row, ...]] = (
     ),
     _delete("/lorebooks/{id:path}", "Remove a lorebook and its entries", "lorebooks.remove"),
 )
+
+LOCAL_OPERATIONS: Final[tuple[Row, ...]] = (
+    _get("/sessions", "List sessions of coding agents", "sessions.list_page", SessionList, queries.SessionsQuery),
+    _get("/sessions/{id}", "Show a session", "sessions.show", SessionView),
+)
+"""Operations with the setting `sessions`, for local use."""

@@ -129,10 +129,14 @@ class MemoryQuery(Input, frozen=True, kw_only=True):
 
 
 class MemoriesQuery(MemoryQuery, frozen=True, kw_only=True):
-    """Filter memories by who can see them, by prefix, type and metadata, and by words that must all occur."""
+    """Filter memories by who can see them, by prefix, type and metadata, and by words that must all occur.
+
+    With `as_of`, in Unix time, the memories that were true then, also those that were replaced or archived since.
+    """
 
     model: _Model | None = None
     archived: bool = False
+    as_of: Annotated[float, Meta(description="Memories that were true at this time.")] | None = None
     q: Annotated[str, Meta(max_length=10_000, description="Words that must all occur.")] = ""
     before: Annotated[str, Meta(max_length=1_100, description="`next` of the previous page.")] = ""
     limit: _PageSize = 100
@@ -143,6 +147,38 @@ class RemoveMemoriesQuery(MemoryQuery, frozen=True, kw_only=True):
 
     archived: bool | None = None
     erase: bool = False
+
+
+class AuditQuery(ModelQuery, frozen=True, kw_only=True):
+    """Whose memories to look at, by default all, and the age of those that no context used.
+
+    Of each kind of finding, the first `limit` are returned.
+    """
+
+    user: _Name | None = None
+    unused_for: _Duration = "180d"
+    limit: Annotated[int, Meta(ge=1, le=500)] = 100
+
+
+class ArchiveBody(Input, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The ids of the memories to archive, in one run. Pinned ones are skipped."""
+
+    ids: Annotated[list[_Name], Meta(min_length=1, max_length=10_000)]
+
+
+class UndoQuery(Input, frozen=True, kw_only=True):
+    """The number of the run to undo, which must be the last one; by default the last one."""
+
+    run: Annotated[int, Meta(ge=1, le=2**53)] | None = None
+
+
+class SessionsQuery(Input, frozen=True, kw_only=True):
+    """Filter sessions by program, and by words in their task and folder. Page with the `id` of the last one."""
+
+    program: Literal["", "claude-code", "codex", "opencode", "hermes", "gemini-cli"] = ""
+    q: Annotated[str, Meta(max_length=1_000, description="Words that must all occur.")] = ""
+    after: Annotated[str, Meta(max_length=100, description="`next` of the previous page.")] = ""
+    limit: _PageSize = 50
 
 
 class WhatIfBody(Input, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -2,8 +2,10 @@
 
 from typing import Literal
 
+from brimful.janitor.audit import Finding
 from brimful.records import Lorebook, LoreEntry, Memory, Message, Persona, Room
 from brimful.retrieval.search import Parts
+from brimful.server.inspector.memory_history import ArchivedView, Origin
 from brimful.server.inspector.views import View
 
 
@@ -53,10 +55,18 @@ class PersonaList(View, frozen=True, kw_only=True):
 
 
 class MemoryView(Memory, frozen=True, kw_only=True, tag="memory"):
-    """A memory with its tokens. `source_removed` says that the message it was taken from is gone."""
+    """A memory with its tokens. `source_removed` says that the message it was taken from is gone.
+
+    `origin` is where it comes from, and `program` the name of the program or source. `replaces` is the id of the memory
+    that it replaced when it was learned. `archived` says how it was archived, null if it is not.
+    """
 
     tokens: int
     source_removed: bool
+    origin: Origin
+    program: str
+    replaces: str | None
+    archived: ArchivedView | None
 
 
 class MemoryList(View, frozen=True, kw_only=True):
@@ -64,6 +74,31 @@ class MemoryList(View, frozen=True, kw_only=True):
 
     memories: tuple[MemoryView, ...]
     next: str | None
+
+
+class MemoryChain(View, frozen=True, kw_only=True):
+    """Memories that replaced each other, oldest first."""
+
+    memories: tuple[MemoryView, ...]
+
+
+class AuditView(View, frozen=True, kw_only=True):
+    """What an audit found among this many `memories`: the number of findings of each kind, and the first of each.
+
+    `records` are the memories that the findings name, by id.
+    """
+
+    memories: int
+    counts: dict[str, int]
+    findings: tuple[Finding, ...]
+    records: dict[str, MemoryView]
+
+
+class ArchivedMemories(View, frozen=True, kw_only=True):
+    """How many memories were archived, and in which run; null if none was."""
+
+    archived: int
+    run: int | None
 
 
 class LorebookView(Lorebook, frozen=True, kw_only=True, tag="lorebook"):

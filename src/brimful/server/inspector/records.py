@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
+from math import inf, nextafter
 from operator import attrgetter
 from typing import Any, Final, Generic, TypeVar, cast
 
@@ -24,6 +25,7 @@ from brimful.retrieval.search import memory_scopes
 from brimful.server.errors import ApiError
 from brimful.server.inspector.catalogue import ContentCounter
 from brimful.server.inspector.context_cache import ContextCache
+from brimful.server.inspector.memory_history import MemoryHistory, find_origin, find_replaced
 from brimful.server.inspector.operation import Call
 from brimful.server.inspector.queries import ListQuery, MemoriesQuery, MessagesQuery, RemoveMemoriesQuery, RemoveQuery
 from brimful.server.inspector.record_views import (
@@ -31,6 +33,7 @@ from brimful.server.inspector.record_views import (
     EntryView,
     LorebookList,
     LorebookView,
+    MemoryChain,
     MemoryList,
     MemoryView,
     MessageList,
@@ -310,9 +313,15 @@ class Memories:
 
     async def list_page(self, call: Call) -> MemoryList:
         query: MemoriesQuery = call.query
-        memories, after = await find_memories(self._tenants.store(call.tenant), query)
-        views = await self._views(memories, query.model, call.tenant)
+        memories, after = await find_memories(self._tenants.store(call.tenant), query, self._history(call.tenant))
+        views = await self.views(memories, query.model, call.tenant)
         return MemoryList(memories=tuple(views), next=after)
+
+    async def chain(self, call: Call) -> MemoryChain:
+        """Show what replaced what, from the first memory to the one that is true now."""
+        memory = await _find_memory(self._tenants.store(call.tenant), call.name())
+        memories = await self._history(call.tenant).chain(memory)
+        return MemoryChain(memories=tuple(await self.views(memories, call.query.model, call.tenant)))
 
     async def show(self, call: Call) -> MemoryView:
         return await self._shown(await _find_memory(self._tenants.store(call.tenant), call.name()), call)
@@ -360,15 +369,32 @@ class Memories:
         return RemovedMemories(removed=removed)
 
     async def _shown(self, memory: Memory, call: Call) -> MemoryView:
-        return (await self._views([memory], call.query.model, call.tenant))[0]
+        return (await self.views([memory], call.query.model, call.tenant))[0]
 
-    async def _views(self, memories: Sequence[Memory], model: str | None, tenant: str) -> list[MemoryView]:
-        counts = await self._tokens.of(self._tenants.store(tenant), [memory.content for memory in memories], model)
-        removed = await find_removed_sources(self._tenants.store(tenant), memories)
-        return [
-            to_view(MemoryView, memory, tokens=count, source_removed=memory.source_message in removed)
-            for memory, count in zip(memories, counts, strict=True)
-        ]
+    def _history(self, tenant: str) -> MemoryHistory:
+        return MemoryHistory(self._tenants.store(tenant), self._tenants.database.janitor(tenant))
+
+    async def views(self, memories: Sequence[Memory], model: str | None, tenant: str) -> list[MemoryView]:
+        """Return memories with their tokens and what is known about their history."""
+        store = self._tenants.store(tenant)
+        counts = await self._tokens.of(store, [memory.content for memory in memories], model)
+        removed = await find_removed_sources(store, memories)
+        archived = await self._history(tenant).archived(memories)
+        views = []
+        for memory, count in zip(memories, counts, strict=True):
+            origin, program = find_origin(memory)
+            view = to_view(
+                MemoryView,
+                memory,
+                tokens=count,
+                source_removed=memory.source_message in removed,
+                origin=origin,
+                program=program,
+                replaces=find_replaced(memory),
+                archived=archived.get(memory.id),
+            )
+            views.append(view)
+        return views
 
 
 async def _find_memory(store: Store, id: str) -> Memory:
@@ -390,25 +416,32 @@ def _common_filters(query: MemoriesQuery | RemoveMemoriesQuery) -> MemoryFilters
     }
 
 
-async def find_memories(store: Store, query: MemoriesQuery) -> tuple[list[Memory], str | None]:
-    """Return a page of memories and the cursor of the next page."""
+async def find_memories(
+    store: Store, query: MemoriesQuery, history: MemoryHistory | None = None
+) -> tuple[list[Memory], str | None]:
+    """Return a page of memories and the cursor of the next page. Those that were true at a time need the history."""
     owners = (query.persona, query.user, query.room)
     scopes = memory_scopes(*owners) if any(owner is not None for owner in owners) else None
     filters: MemoryFilters = {"scopes": scopes, **_common_filters(query)}
     words = query.q.casefold().split()
     matches: list[Memory] = []
     at, after = parse_memory_cursor(query.before, "before")
-    for _ in range(max(1, MAX_SCANNED // _PAGE_SIZE) if words else 1):
-        size = _PAGE_SIZE if words else query.limit
+    if query.as_of is not None:
+        filters["archived"] = None  # what is archived now was true then
+        at = nextafter(query.as_of, inf) if at is None else at
+    scans = bool(words) or query.as_of is not None
+    for _ in range(max(1, MAX_SCANNED // _PAGE_SIZE) if scans else 1):
+        size = _PAGE_SIZE if scans else query.limit
         page = await store.memories(before=at, after=after, limit=size, **filters)
-        for memory in page:
-            at, after = memory.at, memory.id
-            if all(word in memory.content.casefold() for word in words):
-                matches.append(memory)
-                if len(matches) == query.limit:
-                    return matches, memory_cursor(memory)
+        found = [memory for memory in page if all(word in memory.content.casefold() for word in words)]
+        if query.as_of is not None and history is not None:
+            found = await history.select_valid(found, query.as_of)
+        matches += found[: query.limit - len(matches)]
+        if len(matches) == query.limit:
+            return matches, memory_cursor(matches[-1])
         if len(page) < size:
             return matches, None
+        at, after = page[-1].at, page[-1].id
     return matches, memory_cursor(page[-1])
 
 

@@ -9,7 +9,7 @@ from brimful.records.runs import JanitorRun
 from brimful.server.access import require_scope
 from brimful.server.errors import ApiError
 from brimful.server.inspector.operation import Call
-from brimful.server.inspector.queries import JanitorBody, JanitorQuery, LearnBody, UndoLearningBody
+from brimful.server.inspector.queries import JanitorBody, JanitorQuery, LearnBody, UndoLearningBody, UndoQuery
 from brimful.server.inspector.served_models import ServedModel, ServedModels
 from brimful.server.inspector.views import View
 from brimful.server.tenants import Tenants
@@ -50,8 +50,9 @@ class JanitorEndpoints:
         return JanitorRuns(runs=tuple(runs), archived=await engine.count_archived())
 
     async def undo(self, call: Call) -> JanitorRun:
+        query: UndoQuery = call.query
         engine = await self._tenants.engine(call.tenant)
-        undone = await engine.undo_janitor()
+        undone = await engine.undo_janitor(query.run)
         if undone is None:
             raise ApiError("not_found", "there is no run to undo", code="run_not_found")
         return undone

@@ -7,9 +7,9 @@ from typing import Final
 
 import msgspec
 
-from brimful.errors import StoreUnavailable
+from brimful.errors import InvalidValue, StoreUnavailable
 from brimful.records import Memory, Message, Summary
-from brimful.records.runs import JanitorChange, JanitorRun, LearningChange, MakeIndexEntry, MessagePosition
+from brimful.records.runs import Archival, JanitorChange, JanitorRun, LearningChange, MakeIndexEntry, MessagePosition
 from brimful.stores.encryption.cipher import decrypt, encrypt, storage_address
 from brimful.stores.index import documents
 from brimful.stores.log.candidates import find_included, find_known
@@ -53,6 +53,12 @@ SELECT 1 WHERE EXISTS (SELECT 1 FROM janitor_undo WHERE tenant = :tenant AND run
   OR EXISTS (SELECT 1 FROM messages WHERE tenant = :tenant AND archived_by = :run)
   OR EXISTS (SELECT 1 FROM memories WHERE tenant = :tenant AND archived_by = :run)
 """
+_ARCHIVALS: Final = """
+SELECT m.id, r.number, r.kind, r.started FROM memories m
+JOIN janitor_runs r ON r.tenant = m.tenant AND r.number = m.archived_by
+WHERE m.tenant = :tenant AND m.id IN :ids
+"""
+_ADDED: Final = "SELECT run, item FROM janitor_undo WHERE tenant = :tenant AND run IN :runs ORDER BY run, item"
 LEARNED_MEANWHILE: Final = "another process learned from these messages in the meantime; try again"
 BATCH: Final = 500  # records per transaction, so that other writers do not wait long
 PAGE: Final = 2_000  # messages read at once
@@ -104,8 +110,8 @@ def begin_run(session: Session, *, holder: str, now: float, lease: float) -> Jan
     return JanitorRun(number=row[0] if row else 0, state="running", holder=holder, started=now)
 
 
-def begin_undo(session: Session, holder: str, now: float, lease: float) -> JanitorRun | None:
-    """Begin to undo the last run; None if there is none."""
+def begin_undo(session: Session, holder: str, now: float, lease: float, number: int | None) -> JanitorRun | None:
+    """Begin to undo the last run; None if there is none. With a number, it must be that of the last one."""
     session.dialect.lock(session, "janitor")
     unfinished = _unfinished_run(session, now, lease)
     row = session.row(
@@ -114,6 +120,8 @@ def begin_undo(session: Session, holder: str, now: float, lease: float) -> Janit
     if unfinished is None and row is None:
         return None
     last = unfinished or decode_run(row or ())
+    if number not in {None, last.number}:
+        raise InvalidValue("run", f"must be {last.number}, which is the last run that can be undone, not {number}")
     session.run(
         "UPDATE janitor_runs SET state = 'undoing' WHERE tenant = :tenant AND number = :number", number=last.number
     )
@@ -334,6 +342,18 @@ def find_unused_memories(session: Session, *, before: float, after: str = "", li
     return [decode_memory(session, row) for row in rows]
 
 
+def find_archivals(session: Session, ids: Sequence[str]) -> dict[str, Archival]:
+    """Return how each of these memories came to be archived, without those that are not."""
+    rows = session.rows(_ARCHIVALS, ids=list(ids))
+    learned = [run for _, run, kind, _ in rows if kind == "learning"]
+    added: dict[int, list[str]] = {}
+    for run, item in session.rows(_ADDED, runs=learned) if learned else ():
+        added.setdefault(run, []).append(item)
+    return {
+        id: Archival(run=run, kind=kind, at=started, added=tuple(added.get(run, ()))) for id, run, kind, started in rows
+    }
+
+
 def count_archived(session: Session) -> dict[str, int]:
     """Return the number of archived messages and memories."""
     messages, memories = session.row(_COUNT) or (0, 0)
@@ -351,6 +371,7 @@ class JanitorStore(Transactions):
     count_builds = ReadMethod(count_builds)
     unused_messages = ReadMethod(find_unused_messages)
     unused_memories = ReadMethod(find_unused_memories)
+    archivals = ReadMethod(find_archivals)
     begin = WriteMethod(begin_run)
     heartbeat = WriteMethod(heartbeat)
     end = WriteMethod(end_run)
@@ -381,9 +402,14 @@ class JanitorStore(Transactions):
         for part in parts:
             await self._write(partial(apply_change, run=run, change=part, make_entry=make_entry, now=now))
 
-    async def undo(self, make_entry: MakeIndexEntry, *, holder: str, now: float, lease: float) -> JanitorRun | None:
-        """Undo the last run exactly, or continue an interrupted undo. Returns None if there is nothing to undo."""
-        run = await self._write(lambda session: begin_undo(session, holder, now, lease))
+    async def undo(
+        self, make_entry: MakeIndexEntry, *, holder: str, now: float, lease: float, number: int | None = None
+    ) -> JanitorRun | None:
+        """Undo the last run exactly, or continue an interrupted undo. Returns None if there is nothing to undo.
+
+        With the number of a run, only that one is undone; raises if it is not the last one.
+        """
+        run = await self._write(lambda session: begin_undo(session, holder, now, lease, number))
         if run is None:
             return None
         await self._write(partial(restore_summaries, run=run, make_entry=make_entry))
