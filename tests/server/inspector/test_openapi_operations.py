@@ -29,6 +29,7 @@ PATHS = {
     "/memories?prefix=none": "/memories",
     "/memories/nuts": "/memories/{id}",
     "/memories/four": "/memories/{id}",
+    "/memories/nuts/chain": "/memories/{id}/chain",
     "/lorebooks/teas": "/lorebooks/{id}",
     "/lorebooks/teas/entries": "/lorebooks/{id}/entries",
     "/lorebooks/teas/entries/teas/1": "/lorebooks/{id}/entries/{entry}",
