@@ -4,7 +4,9 @@ import { useEffect, useState } from "preact/hooks";
 import type { ComponentChildren } from "preact";
 
 import { key, useKey } from "./api/client";
+import { useFeatures } from "./api/features";
 import type { Page } from "./logic/routes";
+import { AuditPage } from "./pages/audit";
 import { ContextPage } from "./pages/context";
 import { ContextsPage } from "./pages/contexts";
 import { DiffPage } from "./pages/diff";
@@ -15,6 +17,8 @@ import { MessagePage } from "./pages/message";
 import { PersonaPage, PersonasPage } from "./pages/personas";
 import { RoomPage } from "./pages/room";
 import { RoomsPage } from "./pages/rooms";
+import { SessionPage } from "./pages/session";
+import { SessionsPage } from "./pages/sessions";
 import { StatsPage } from "./pages/stats";
 import { TimelinePage } from "./pages/timeline";
 import { WhatIfPage } from "./pages/what-if";
@@ -32,8 +36,9 @@ const NAVIGATION: [string, string, Page[]][] = [
   ["/stats", "Stats", ["stats"]],
   ["/rooms", "Rooms", ["rooms", "room", "timeline"]],
   ["/personas", "Personas", ["personas", "persona"]],
-  ["/memories", "Memories", ["memories"]],
+  ["/memories", "Memories", ["memories", "audit"]],
   ["/lorebooks", "Lorebooks", ["lorebooks", "lorebook"]],
+  ["/sessions", "Sessions", ["sessions", "session"]],
 ];
 
 const THEME_LABELS = { system: "Theme: system", light: "Theme: light", dark: "Theme: dark" };
@@ -41,6 +46,7 @@ const THEME_ICONS = { system: "◐", light: "☀", dark: "☾" };
 
 export function App() {
   const [searching, setSearching] = useState(false);
+  const hasSessions = useFeatures().data?.sessions ?? false;
   useShortcuts({ help: () => showHelp(), search: () => setSearching(true) });
   return (
     <>
@@ -52,7 +58,7 @@ export function App() {
         </a>
         <nav aria-label="Pages">
           <ul>
-            {NAVIGATION.map(([href, name, pages]) => (
+            {NAVIGATION.filter(([href]) => hasSessions || href !== "/sessions").map(([href, name, pages]) => (
               <li key={href}>
                 <a href={href} data-name={name} aria-current={route.value.page && pages.includes(route.value.page) ? "page" : undefined}>
                   {name}
@@ -114,6 +120,12 @@ function Current(): ComponentChildren {
       return <PersonaPage key={first} id={first} />;
     case "memories":
       return <MemoriesPage />;
+    case "audit":
+      return <AuditPage />;
+    case "sessions":
+      return <SessionsPage />;
+    case "session":
+      return <SessionPage key={first} id={first} />;
     case "lorebooks":
       return <LorebooksPage />;
     case "lorebook":
@@ -129,7 +141,7 @@ function skip(event: Event): void {
 }
 
 const SHORTCUTS: Record<string, string> = {
-  c: "/", d: "/diff", s: "/stats", r: "/rooms", p: "/personas", m: "/memories", l: "/lorebooks",
+  c: "/", d: "/diff", s: "/stats", r: "/rooms", p: "/personas", m: "/memories", l: "/lorebooks", a: "/sessions",
 };
 
 /** `?` shows help, Ctrl+K searches everything, `g` and a letter go to a page, `/` focuses the search of the page. */

@@ -75,6 +75,9 @@ export interface PersonaList {
 
 export type MemoryType = "episodic" | "semantic" | "procedural";
 
+/** Where a memory comes from. */
+export type Origin = "message" | "session" | "import" | "tool" | "other" | "direct";
+
 export interface Memory {
   id: string;
   content: string;
@@ -91,9 +94,51 @@ export interface Memory {
   at: number;
   pinned: boolean;
   accesses: number;
+  /** When it was last in a context. */
   accessed: number | null;
+  edited: number | null;
   metadata: Settings;
   tokens: number;
+  origin: Origin;
+  /** The program or source that `origin` speaks of. */
+  program: string;
+  /** The memory that it replaced. */
+  replaces: string | null;
+  /** How it was archived, and which memory replaced it; `at` is when it stopped being true. */
+  archived: { run: number; kind: string; at: number; replaced_by: string | null } | null;
+}
+
+export interface MemoryChain {
+  memories: Memory[];
+}
+
+export type FindingKind = "duplicate" | "near-duplicate" | "contradicted" | "junk" | "unused";
+
+/** A memory that is not worth having; `other` is the one that it repeats, or that contradicts it. */
+export interface Finding {
+  id: string;
+  kind: FindingKind;
+  reason: string;
+  other: string;
+}
+
+export interface Audit {
+  memories: number;
+  counts: Partial<Record<FindingKind, number>>;
+  findings: Finding[];
+  records: Record<string, Memory>;
+}
+
+export interface JanitorRun {
+  number: number;
+  kind: string;
+  state: string;
+  started: number;
+  facts: Record<string, number>;
+}
+
+export interface JanitorRuns {
+  runs: JanitorRun[];
 }
 
 export interface MemoryList {

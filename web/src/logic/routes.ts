@@ -2,7 +2,8 @@
 
 export type Page =
   | "contexts" | "context" | "message" | "what-if" | "diff" | "stats"
-  | "rooms" | "room" | "timeline" | "why" | "personas" | "persona" | "memories" | "lorebooks" | "lorebook";
+  | "rooms" | "room" | "timeline" | "why" | "personas" | "persona" | "memories" | "audit" | "lorebooks" | "lorebook"
+  | "sessions" | "session";
 
 export interface Route {
   /** null if there is no such page. */
@@ -25,9 +26,12 @@ const ROUTES: [RegExp, Page][] = [
   [/^\/personas$/, "personas"],
   [/^\/personas\/([^/]+)$/, "persona"],
   [/^\/memories$/, "memories"],
+  [/^\/memories\/audit$/, "audit"],
   [/^\/memories\/([^/]+)\/why$/, "why"],
   [/^\/lorebooks$/, "lorebooks"],
   [/^\/lorebooks\/([^/]+)$/, "lorebook"],
+  [/^\/sessions$/, "sessions"],
+  [/^\/sessions\/([^/]+)$/, "session"],
 ];
 
 export function match(address: string): Route {
@@ -62,3 +66,5 @@ export const memoryPath = (id: string): string => `/memories?${new URLSearchPara
 export const whyPath = (memory: string): string => `/memories/${encodeURIComponent(memory)}/why`;
 export const personaPath = (id: string): string => `/personas/${encodeURIComponent(id)}`;
 export const lorebookPath = (id: string): string => `/lorebooks/${encodeURIComponent(id)}`;
+export const sessionPath = (id: string): string => `/sessions/${encodeURIComponent(id)}`;
+export const messagePath = (id: string): string => `/messages/${encodeURIComponent(id)}`;

@@ -5,13 +5,14 @@ import { useState } from "preact/hooks";
 import { useChange } from "../api/change";
 import { json, path, query } from "../api/client";
 import { countModel } from "../api/counting";
-import type { Memory, MemoryList } from "../api/records";
+import type { Memory, MemoryChain, MemoryList } from "../api/records";
 import { usePages } from "../api/pages";
 import { useResource } from "../api/resource";
 import type { ContextList } from "../api/types";
 import { formatTime, percent, plural, whole } from "../logic/format";
+import { endOfDay, originText, stateOf, STATES, useText } from "../logic/memories";
 import { memoryOwner } from "../logic/names";
-import { whyPath } from "../logic/routes";
+import { messagePath, whyPath } from "../logic/routes";
 import { setQuery, route } from "../router";
 import { CountModel } from "../ui/count-model";
 import { Confirm } from "../ui/dialog";
@@ -24,20 +25,22 @@ import { Heading, Loaded, EmptyState, Shell } from "../ui/states";
 export function MemoriesPage() {
   const search = route.value.query;
   const filter = (name: string) => search.get(name) ?? "";
+  const state = STATES.find(([value]) => value === filter("state"))?.[2] ?? {};
+  const asOf = endOfDay(filter("as-of"));
   const list = usePages<MemoryList>(
     "/memories",
-    { q: filter("q"), prefix: filter("id"), persona: filter("persona"), user: filter("user"), room: filter("room"), pinned: filter("pinned"), model: countModel.value },
+    { ...(asOf ? { as_of: asOf } : state), q: filter("q"), prefix: filter("id"), persona: filter("persona"), user: filter("user"), room: filter("room"), pinned: filter("pinned"), model: countModel.value },
     "before",
   );
   const [editing, setEditing] = useState<Memory | "new" | null>(null);
   const [removing, setRemoving] = useState<Memory | null>(null);
   const memories = list.pages.flatMap((page) => page.memories);
   const done = () => (setEditing(null), setRemoving(null), list.first.reload());
-  const isFiltered = ["q", "id", "persona", "user", "room", "pinned"].some(filter);
+  const isFiltered = ["q", "id", "persona", "user", "room", "pinned", "state", "as-of"].some(filter);
 
   return (
     <>
-      <Heading title="Memories"><button type="button" class="main" onClick={() => setEditing("new")}>New memory</button></Heading>
+      <Heading title="Memories"><a class="button" href="/memories/audit">Clean up</a><button type="button" class="main" onClick={() => setEditing("new")}>New memory</button></Heading>
       <div class="filters" role="search" aria-label="Search memories">
         <TextField label="Search" type="search" grow value={filter("q")} placeholder="words it contains" onInput={(q) => setQuery({ q })} />
         <TextField label="ID" type="search" value={filter("id")} placeholder="all" onInput={(id) => setQuery({ id })} />
@@ -45,8 +48,11 @@ export function MemoriesPage() {
         <TextField label="User" type="search" value={filter("user")} placeholder="all" onInput={(user) => setQuery({ user })} />
         <TextField label="Room" type="search" value={filter("room")} placeholder="all" onInput={(room) => setQuery({ room })} />
         <Choice label="Pinned" value={filter("pinned")} options={[["", "all"], ["true", "pinned"], ["false", "not pinned"]]} onInput={(pinned) => setQuery({ pinned })} />
+        <Choice label="State" value={asOf ? "" : filter("state")} options={STATES.map(([value, label]) => [value, label])} onInput={(value) => setQuery({ state: value, "as-of": null })} />
+        <TextField label="True on" type="date" value={filter("as-of")} onInput={(date) => setQuery({ "as-of": date, state: null })} />
         <CountModel />
       </div>
+      {asOf && <p class="note">What was true at the end of this day, as far as it was not removed since. <button type="button" class="quiet" onClick={() => setQuery({ "as-of": null })}>Show today</button></p>}
       <Loaded of={list.first}>
         {() => memories.length === 0 ? <NoMemories filtered={isFiltered} room={filter("room")} persona={filter("persona")} /> : (
           <>
@@ -71,6 +77,9 @@ function MemoryRow({ memory, onEdit, onRemove, onChanged }: {
   onChanged: () => void;
 }) {
   const change = useChange();
+  const [history, setHistory] = useState(false);
+  const state = stateOf(memory);
+  const hasHistory = memory.replaces !== null || Boolean(memory.archived?.replaced_by);
   const pin = async () => {
     const body = { pinned: !memory.pinned };
     if (await change.run(() => json(path`/memories/${memory.id}`, { method: "PUT", body }))) onChanged();
@@ -81,22 +90,56 @@ function MemoryRow({ memory, onEdit, onRemove, onChanged }: {
       <div class="record-line small">
         <span class="tag">{memory.type}</span>
         {memory.pinned && <span class="tag warn">pinned</span>}
+        {state && <span class="tag warn">{state}{memory.archived && ` on ${formatTime(memory.archived.at)}`}</span>}
         <span><b class="num">{whole(memory.tokens)}</b> tokens of text{memory.pinned && " in every context, plus its label"}</span>
         <span class="muted">importance {percent(memory.importance)}</span>
         <span class="muted">{memoryOwner(memory)}</span>
         {memory.cluster && <span class="muted">cluster {memory.cluster}</span>}
         {memory.at > 0 && <span class="muted">{formatTime(memory.at)}</span>}
-        <span class="muted">used {plural(memory.accesses, "time")}</span>
+        <Source memory={memory} />
+        <span class="muted">{useText(memory)}</span>
         <code>{memory.id}</code>
         <span class="record-buttons">
-          <a class="quiet" href={whyPath(memory.id)}>Was it in the last context?<span class="hidden"> {memory.id}</span></a>
-          <button type="button" class="quiet" aria-pressed={memory.pinned} disabled={change.busy} onClick={() => void pin()}>{memory.pinned ? "Unpin" : "Pin"}<span class="hidden"> {memory.id}</span></button>
-          <button type="button" class="quiet" onClick={() => onEdit(memory)}>Edit<span class="hidden"> {memory.id}</span></button>
+          {hasHistory && <button type="button" class="quiet" aria-expanded={history} onClick={() => setHistory(!history)}>What replaced what<span class="hidden"> {memory.id}</span></button>}
+          {!memory.archived && (
+            <>
+              <a class="quiet" href={whyPath(memory.id)}>Was it in the last context?<span class="hidden"> {memory.id}</span></a>
+              <button type="button" class="quiet" aria-pressed={memory.pinned} disabled={change.busy} onClick={() => void pin()}>{memory.pinned ? "Unpin" : "Pin"}<span class="hidden"> {memory.id}</span></button>
+              <button type="button" class="quiet" onClick={() => onEdit(memory)}>Edit<span class="hidden"> {memory.id}</span></button>
+            </>
+          )}
           <button type="button" class="quiet" onClick={() => onRemove(memory)}>Remove<span class="hidden"> {memory.id}</span></button>
         </span>
       </div>
+      {history && <Chain id={memory.id} />}
       {change.error && <p class="bad" role="alert">{change.error}</p>}
     </li>
+  );
+}
+
+/** Where it comes from, with a link to the message that is still there. */
+function Source({ memory }: { memory: Memory }) {
+  const text = originText(memory);
+  if (!memory.source_message || memory.source_removed) return <span class="muted">{text}</span>;
+  return <a href={messagePath(memory.source_message)}>{text}</a>;
+}
+
+/** The memories that replaced each other, oldest first. */
+function Chain({ id }: { id: string }) {
+  const chain = useResource<MemoryChain>(path`/memories/${id}/chain`);
+  return (
+    <Loaded of={chain} rows={2}>
+      {({ memories }) => (
+        <ol class="chain">
+          {memories.map((each) => (
+            <li key={each.id} aria-current={each.id === id ? "true" : undefined}>
+              <span>{each.content}</span>
+              <span class="small muted">{formatTime(each.at)}{each.archived ? ` until ${formatTime(each.archived.at)}` : ", true now"}</span>
+            </li>
+          ))}
+        </ol>
+      )}
+    </Loaded>
   );
 }
 

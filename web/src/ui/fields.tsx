@@ -15,7 +15,7 @@ export function TextField({ label, value, onInput, hint, required, list, type = 
   /** Take the remaining width. */
   grow?: boolean;
   list?: readonly string[];
-  type?: "text" | "search" | "number";
+  type?: "text" | "search" | "number" | "date";
   min?: number;
   max?: number;
   step?: number | "any";

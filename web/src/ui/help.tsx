@@ -17,6 +17,7 @@ const SHORTCUTS: [string[], string][] = [
   [["g", "p"], "personas"],
   [["g", "m"], "memories"],
   [["g", "l"], "lorebooks"],
+  [["g", "a"], "sessions of agents"],
   [["↑", "↓", "Page ↑", "Page ↓", "Home", "End"], "move through the table of candidates"],
   [["←", "→", "↑", "↓"], "move through the treemap"],
   [["←", "→", "Home", "End"], "step through a timeline"],
