@@ -1,16 +1,20 @@
 """Sample data for the inspector: what the model saw, what it did not see, and why the last answer forgot something.
 
-Fills a SQLite file with a year of small talk, 240 memories and five responses, then serves it. The model is scripted,
-the contexts are real. Run it with `make inspect`. Arguments are passed on to `brimful serve`, such as
-`--listen 127.0.0.1:9000`.
+Fills a SQLite file with a year of small talk, 240 memories and five responses, then serves it, with a session of a
+coding agent. The model is scripted, the contexts are real. Run it with `make inspect`. Arguments are passed on to
+`brimful serve`, such as `--listen 127.0.0.1:9000`.
 """
 
 import asyncio
+import json
+import os
+import re
 import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from datetime import UTC, datetime
 from itertools import takewhile
 from pathlib import Path
 from typing import Any, NoReturn
@@ -34,6 +38,12 @@ EXCHANGES = (
     ("How do I get to the market?", "By tram."),
     ("Which cake should I bake for Sunday?", "A hazelnut torte, with plenty of cream. Grace will love it."),
 )
+AGENT = "claude-opus-4-5"
+RULES = "You are a coding agent. Read before you change, and run the tests after each change. " * 30
+FILES = ("ship.py", "orders.py", "tests/test_ship.py", "queue.py")
+LASTS = 300  # seconds that its cache keeps a prompt
+LUNCH, CONNECTED, COMPACTED = 12, 19, 27
+"""Requests of the sample session: after a pause, after a server was connected, and after a compaction."""
 FORGOTTEN = "mem-nuts"
 """The memory that the last answer should have known."""
 THINGS = ("the tram to the market", "her red bicycle", "the window seat in the library", "long walks by the canal")
@@ -44,6 +54,8 @@ THOUGHTS = (
     "Ada would like to photograph {} before the winter.",
     "Ada forgot her umbrella because of {}, and laughed about it.",
 )
+NOTEBOOKS = ["Alpha", "Beta", "Gamma", "Delta", "Epsilon", "Zeta", "Eta", "Theta", "Iota", "Kappa", "Lambda", "Mu"]
+"""Where a thought was written down: the same one in two of them is no contradiction."""
 KINDS = ("semantic", "episodic", "procedural")
 PINNED = 7
 LETTER = "A letter from Grace:\n\n" + "\n".join(
@@ -67,7 +79,8 @@ def memories() -> list[Memory]:
     return known + [
         Memory(
             id=f"mem-{number}",
-            content=THOUGHTS[number % len(THOUGHTS)].format(THINGS[number % len(THINGS)]) + f" (Day {number})",
+            content=THOUGHTS[number % len(THOUGHTS)].format(THINGS[number % len(THINGS)])
+            + f" ({NOTEBOOKS[number // 20]}, day {number})",
             type=KINDS[number % 3],  # type: ignore[arg-type]
             user="ada",
             importance=0.3 + 0.6 * (number % 10) / 10,
@@ -76,6 +89,35 @@ def memories() -> list[Memory]:
         )
         for number in range(240 - len(known))
     ]
+
+
+HOMES = ("Grace lives in Porto.", "Grace lives in Rome.", "Grace lives in Lisbon.")
+"""Learned one after the other, so that each replaces the one before."""
+
+
+def worthless() -> list[Memory]:
+    """Return memories of another user that an audit finds."""
+    texts = {
+        "tea": "Grace drinks green tea in the morning.",
+        "tea-again": "Grace drinks green tea in the morning!",
+        "shift": "Grace works at the hospital on Mondays.",
+        "shift-new": "Grace works at the hospital on Fridays.",
+        "log": "2026-05-02 08:11:09 ERROR sync: could not reach the calendar",
+        "template": "The user's name is {{user_name}}.",
+    }
+    return [
+        Memory(id=f"grace-{name}", content=text, user="grace", at=NOW - (40 - day) * DAY, source="mcp")
+        for day, (name, text) in enumerate(texts.items())
+    ]
+
+
+def learned(request: dict[str, Any]) -> str:
+    """Answer as a model that learns where Grace lives: what it knows of her so far is replaced."""
+    said = "\n".join(str(message["content"]) for message in request["messages"][1:])
+    home = next(home for home in HOMES if home.replace("Grace lives", "I live") in said)
+    known = re.search(r"\((k\d+)\) .*Grace lives in", said)
+    fact = {"text": home, "messages": [1], "replaces": known and known[1]}
+    return json.dumps({"facts": [fact], "outdated": []})
 
 
 def tokens_of(request: dict[str, Any]) -> int:
@@ -114,7 +156,78 @@ async def live(url: str) -> brimful.Context:
             if number == len(EXCHANGES) - 1:
                 await engine.post(room="kitchen", sender="Ada", text=LETTER)
             answer = await engine.respond("kitchen", "nova", question, sender="Ada", user="ada")
+        await engine.remember_many(worthless())
+        await engine.put(Room(id="letters", name="Letters", user="grace"))
+        for number, home in enumerate(HOMES):
+            text = home.replace("Grace lives", "I live")
+            at = NOW - (300 - 100 * number) * DAY
+            letter = await engine.post(room="letters", text=text, at=at)
+            await engine.learn([letter], user="grace", provider=ScriptedProvider([learned]))
         return answer.context
+
+
+def agent_session(home: Path) -> None:
+    """Write a session of a coding agent: it reads files, pauses for lunch, connects a server, and is compacted."""
+    lines: list[dict[str, Any]] = []
+    counter = counter_for(resolve(AGENT))
+    at, window, cached, last = NOW - DAY, {}, 0, 0.0
+
+    def add(kind: str, **fields: Any) -> None:
+        stamp = datetime.fromtimestamp(at, UTC).isoformat()
+        lines.append({"type": kind, "sessionId": "sample", "cwd": "/home/ada/shop", "timestamp": stamp, **fields})
+
+    def say(role: str, content: Any, name: str) -> None:
+        window[name] = counter.text(json.dumps(content)).tokens
+        add(role, uuid=name, message={"role": role, "content": content})
+
+    def shape(tools: list[str]) -> None:
+        described = [{"name": name, "description": f"{name}: {RULES[:900]}", "input_schema": {}} for name in tools]
+        prompt = {"system": [{"type": "text", "text": RULES}], "tools": described}
+        window["shape"] = counter.text(json.dumps(prompt)).tokens
+        add("api-request-shape", shapeHash=str(len(tools)), shape=prompt)
+
+    tools = ["Bash", "Read", "Edit", "Grep"]
+    shape(tools)
+    say("user", "Find out why some orders are shipped twice, and mend it.", "task")
+    for number in range(36):
+        at += 2_900 if number == LUNCH else 40 + number % 5
+        if number == CONNECTED:
+            shape([*tools, "tracker_search", "tracker_update"])
+        if number == COMPACTED:
+            window = {"shape": window["shape"]}
+            add("system", subtype="compact_boundary", compactMetadata={"trigger": "auto"}, uuid="boundary")
+            say("user", "So far: the shop ships in ship.py, and tests pass.", "summary")
+        keep = 0 if number in (CONNECTED, COMPACTED) or at - last > LASTS else cached
+        total = sum(window.values())
+        usage = {"input_tokens": 4, "cache_read_input_tokens": keep, "output_tokens": 180}
+        usage["cache_creation_input_tokens"] = max(0, total - keep - 4)
+        request = {"id": f"r{number}", "shapeHash": str(len(tools) + 2 * (number >= CONNECTED)), "keep": number}
+        add("api-request", **request, tail=["x"], **({"base": f"r{number - 1}"} if number else {}))
+        file = FILES[number % len(FILES)]
+        tool, given = ("Bash", {"command": f"pytest -k case_{number}"}) if number % 3 else ("Read", {"file_path": file})
+        blocks = [
+            {"type": "thinking", "thinking": f"Order B-{4000 + number} was shipped twice. " * 4},
+            {"type": "tool_use", "id": f"call{number}", "name": tool, "input": given},
+        ]
+        answer = {"id": f"msg{number}", "role": "assistant", "model": AGENT, "usage": usage, "content": blocks}
+        add("assistant", uuid=f"a{number}", requestRef=f"r{number}", message=answer)
+        window[f"a{number}"] = counter.text(json.dumps(blocks)).tokens
+        output = "\n".join(
+            f"{file}:{row}: order B-{4000 + row * 7 + number} packed by shelf {row % 9}" for row in range(70)
+        )
+        say("user", [{"type": "tool_result", "tool_use_id": f"call{number}", "content": output}], f"t{number}")
+        cached, last = total, at
+    path = home / ".claude" / "projects" / "-home-ada-shop" / "sample.jsonl"
+    path.parent.mkdir(parents=True)
+    path.write_text("".join(json.dumps(each) + "\n" for each in lines), encoding="utf-8")
+
+
+def environment(home: Path) -> dict[str, str]:
+    """Return the environment of a server that finds only the sample session."""
+    own = {"CLAUDE_CONFIG_DIR", "CODEX_HOME", "XDG_DATA_HOME", "HERMES_HOME"}
+    return {name: value for name, value in os.environ.items() if name not in own} | dict.fromkeys(
+        ("HOME", "USERPROFILE"), str(home)
+    )
 
 
 def stop(*_: object) -> NoReturn:
@@ -134,8 +247,9 @@ def main() -> None:
             "[bold]Open the URL below in a browser.[/] The last answer suggests hazelnuts. Find out why it forgot the "
             f"memory [bold]{FORGOTTEN}[/]. Press Ctrl+C to stop.\n"
         )
-        command = [sys.executable, "-m", "brimful", "serve", "--db", url, *sys.argv[1:]]
-        subprocess.run(command, check=False)  # noqa: S603 - ourselves
+        agent_session(Path(folder))
+        command = [sys.executable, "-m", "brimful", "serve", "--db", url, "--sessions", *sys.argv[1:]]
+        subprocess.run(command, check=False, env=environment(Path(folder)))  # noqa: S603 - ourselves
 
 
 if __name__ == "__main__":

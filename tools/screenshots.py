@@ -45,8 +45,10 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         url = f"sqlite:///{folder}/companion.db"
         context = asyncio.run(inspector.live(url)).id
-        command = [sys.executable, "-u", "-m", "brimful", "serve", "--db", url, "--listen", "127.0.0.1:0"]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:  # noqa: S603 - ourselves
+        inspector.agent_session(Path(folder))
+        command = [sys.executable, "-u", "-m", "brimful", "serve", "--db", url, "--sessions", "--listen", "127.0.0.1:0"]
+        environment = inspector.environment(Path(folder))
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as server:  # noqa: S603
             try:
                 line = server.stdout.readline() if server.stdout else ""
                 address = re.search(r"http://[\d.:]+", line)

@@ -17,6 +17,9 @@ describe("URLs", () => {
     [roomPath("Łódź #1"), "room", ["Łódź #1"]],
     ["/rooms/100%", "room", ["100%"]],
     ["/messages/res-1%2Fmessage", "message", ["res-1/message"]],
+    ["/memories/audit", "audit", []],
+    ["/sessions", "sessions", []],
+    ["/sessions/0a1b", "session", ["0a1b"]],
     ["/nowhere", null, []],
     ["/contexts", null, []],
   ])("%s is %s", (address, page, params) => {

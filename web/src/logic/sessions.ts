@@ -86,6 +86,11 @@ export function causeTitle(cause: string): string {
   return CAUSES[cause] ?? cause.replaceAll("_", " ");
 }
 
+/** US dollars to a hundredth of a cent, so that sums can be checked; a dash if the price is not known. */
+export function dollars(value: number | null): string {
+  return value === null ? "–" : `$${value.toFixed(4)}`;
+}
+
 export interface MissGroup {
   cause: string;
   advice: string;

@@ -1,6 +1,6 @@
 /** Memories that are not worth having: choose what to archive, and undo it. */
 
-import { useEffect, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 
 import { useChange } from "../api/change";
 import { json, query } from "../api/client";
@@ -68,9 +68,10 @@ function Proposals({ audit, onDone }: { audit: Audit; onDone: () => void }) {
   const ids = chosenIds(choices);
   const tokens = ids.reduce((sum, id) => sum + (audit.records[id]?.tokens ?? 0), 0);
   const archive = async () => {
-    if (await change.run(() => json("/audit", { method: "POST", body: { ids } }))) onDone();
+    if (!(await change.run(() => json("/audit", { method: "POST", body: { ids } })))) return;
+    onDone();
+    scrollTo(0, 0); // to what was done, and its undo
   };
-  useEffect(() => scrollTo(0, 0), []);
   return (
     <>
       {(Object.keys(KINDS) as FindingKind[]).map((kind) => (
@@ -99,7 +100,7 @@ function Kind({ kind, audit, choices, onChoose }: Chosen & { kind: FindingKind; 
     <section aria-labelledby={`kind-${kind}`}>
       <h2 id={`kind-${kind}`}>{KINDS[kind].title} <span class="muted num">{whole(count)}</span></h2>
       <p class="muted">{KINDS[kind].text}{count > findings.length && ` The first ${whole(findings.length)} are listed.`}</p>
-      <Check label={`All ${KINDS[kind].title.toLowerCase()}`} checked={all} onInput={(checked) => onChoose(chooseAll(choices, findings, checked))} />
+      {findings.length > 1 && <Check label={`All ${KINDS[kind].title.toLowerCase()}`} checked={all} onInput={(checked) => onChoose(chooseAll(choices, findings, checked))} />}
       <ul class="proposals">
         {findings.map((each) => <Proposal key={each.id} finding={each} audit={audit} choices={choices} onChoose={onChoose} />)}
       </ul>
@@ -118,7 +119,7 @@ function Proposal({ finding, audit, choices, onChoose }: Chosen & { finding: Fin
           onChoose={() => onChoose(choose(choices, finding.id, memory.id))}
         />
       ))}
-      <p class="small muted">{capitalized(finding.reason)}.</p>
+      {finding.kind === "junk" && <p class="small muted">It looks like {finding.reason}.</p>}
     </li>
   );
 }
@@ -140,8 +141,4 @@ function Side({ memory, chosen, onChoose }: { memory: Memory; chosen: boolean; o
       </span>
     </label>
   );
-}
-
-function capitalized(text: string): string {
-  return text.charAt(0).toUpperCase() + text.slice(1);
 }

@@ -90,12 +90,12 @@ function MemoryRow({ memory, onEdit, onRemove, onChanged }: {
       <div class="record-line small">
         <span class="tag">{memory.type}</span>
         {memory.pinned && <span class="tag warn">pinned</span>}
-        {state && <span class="tag warn">{state}{memory.archived && ` on ${formatTime(memory.archived.at)}`}</span>}
+        {state && <span class="tag warn">{state}</span>}
         <span><b class="num">{whole(memory.tokens)}</b> tokens of text{memory.pinned && " in every context, plus its label"}</span>
         <span class="muted">importance {percent(memory.importance)}</span>
         <span class="muted">{memoryOwner(memory)}</span>
         {memory.cluster && <span class="muted">cluster {memory.cluster}</span>}
-        {memory.at > 0 && <span class="muted">{formatTime(memory.at)}</span>}
+        {memory.at > 0 && <span class="muted">{formatTime(memory.at)}{memory.archived && ` until ${formatTime(memory.archived.at)}`}</span>}
         <Source memory={memory} />
         <span class="muted">{useText(memory)}</span>
         <code>{memory.id}</code>

@@ -3,10 +3,9 @@
 import { useRef, useState } from "preact/hooks";
 
 import { useFeatures } from "../api/features";
-import { type Again, type Loss, type Miss, type Report, type SessionRow, type SessionView, useSession } from "../api/sessions";
-import { formatTime, money, percent, plural, seconds, whole } from "../logic/format";
-import { byCause, cachedText, causeTitle, type MissGroup, PROGRAMS, PARTS, tokensOf, total, usedParts } from "../logic/sessions";
-import { DataTable } from "../ui/data-table";
+import { type Again, type Loss, type Report, type SessionRow, type SessionView, useSession } from "../api/sessions";
+import { formatTime, percent, plural, seconds, whole } from "../logic/format";
+import { byCause, cachedText, causeTitle, dollars, type MissGroup, PROGRAMS, PARTS, tokensOf, total, usedParts } from "../logic/sessions";
 import { Explain } from "../ui/help";
 import { SessionChart } from "../ui/session-chart";
 import { EmptyState, ErrorNote, Heading, Loaded, Shell, Skeleton } from "../ui/states";
@@ -60,6 +59,7 @@ function Whole({ session, report }: { session: SessionRow; report: Report }) {
       <Tiles report={report} />
       <section ref={chart} aria-labelledby="window-heading">
         <h2 id="window-heading">Window</h2>
+        <p class="small muted">Tokens of each request’s prompt, oldest first. Choose one to see its numbers.</p>
         <SessionChart report={report} at={at} onMove={setAt} />
         <Selected report={report} at={at} />
       </section>
@@ -76,7 +76,7 @@ function Tiles({ report }: { report: Report }) {
       <div><dt>Requests</dt><dd>{whole(report.requests)}</dd><dd class="small muted">{report.model}</dd></div>
       <div><dt>Largest prompt</dt><dd>{whole(report.largest)}</dd><dd class="small muted">{report.window > 0 ? `of ${plural(report.window, "token")}` : "tokens"}</dd></div>
       <div><dt>From the cache <Explain term="Prefix" /></dt><dd>{report.prompt > 0 ? percent(report.read / report.prompt) : "–"}</dd><dd class="small muted">of {plural(report.prompt, "prompt token")}</dd></div>
-      <div><dt>Cache misses</dt><dd>{whole(report.missed)}</dd><dd class="small muted">{report.missed === 0 ? "none" : `${money(report.missed_cost)} more`}</dd></div>
+      <div><dt>Cache misses</dt><dd>{whole(report.missed)}</dd><dd class="small muted">{report.missed === 0 ? "none" : `${dollars(report.missed_cost)} more`}</dd></div>
       <div><dt>Compactions</dt><dd>{whole(report.compactions)}</dd><dd class="small muted">{plural(report.losses.reduce((sum, loss) => sum + loss.used_again, 0), "thing")} needed again</dd></div>
     </dl>
   );
@@ -87,7 +87,7 @@ function Selected({ report, at }: { report: Report; at: number }) {
   const turn = report.turns[at];
   if (turn === undefined) return null;
   const miss = report.misses.find((each) => each.turn === turn.number);
-  const whole_ = Math.max(1, total(turn));
+  const sum = Math.max(1, total(turn));
   return (
     <div class="chosen-turn">
       <p><b>Request {whole(turn.number)}</b> <span class="muted">{formatTime(turn.at)}</span>: <b class="num">{plural(turn.prompt, "token")}</b>, {cachedText(turn)}{turn.compacted && ", after a compaction"}</p>
@@ -97,11 +97,11 @@ function Selected({ report, at }: { report: Report; at: number }) {
             <span class={`swatch ${PARTS[part].look}`} aria-hidden="true" />
             <span>{PARTS[part].title}</span>
             <span class="num">{whole(tokensOf(turn, part))}</span>
-            <span class="num muted">{percent(tokensOf(turn, part) / whole_)}</span>
+            <span class="num muted">{percent(tokensOf(turn, part) / sum)}</span>
           </li>
         ))}
       </ul>
-      {miss && <p class="note bad"><b>Cache miss: {causeTitle(miss.cause)}.</b> {plural(miss.tokens, "token")} read again{miss.cost !== null && `, ${money(miss.cost)} more than from the cache`}. {miss.advice}</p>}
+      {miss && <p class="note bad"><b>Cache miss: {causeTitle(miss.cause)}.</b> {plural(miss.tokens, "token")} read again{miss.cost !== null && `, ${dollars(miss.cost)} more than from the cache`}. {miss.advice}</p>}
     </div>
   );
 }
@@ -113,7 +113,7 @@ function Misses({ report, show }: { report: Report; show: (turn: number) => void
       <h2 id="misses-heading">Cache misses</h2>
       {report.missed === 0 ? <p class="muted">{report.read > 0 ? "Every request read from the cache what it could have." : "The session used no cache."}</p> : (
         <>
-          <p>{plural(report.missed, "request")} read {plural(report.missed_tokens, "token")} again that could have come from the cache{report.missed_cost === null ? ". The price of the model is not known." : <>, for <b>{money(report.missed_cost)}</b> more.</>}</p>
+          <p>{plural(report.missed, "request")} read {plural(report.missed_tokens, "token")} again that could have come from the cache{report.missed_cost === null ? ". The price of the model is not known." : <>, for <b>{dollars(report.missed_cost)}</b> more.</>}</p>
           {report.missed > report.misses.length && <p class="small muted">The first {whole(report.misses.length)} are listed.</p>}
           {groups.map((group) => <Group key={group.cause} group={group} show={show} />)}
         </>
@@ -123,21 +123,20 @@ function Misses({ report, show }: { report: Report; show: (turn: number) => void
 }
 
 function Group({ group, show }: { group: MissGroup; show: (turn: number) => void }) {
-  const title = causeTitle(group.cause);
   return (
     <>
-      <h3>{title}</h3>
+      <h3>{causeTitle(group.cause)}</h3>
       <p class="advice">{group.advice}</p>
-      <DataTable<Miss>
-        label={title}
-        columns={[
-          { title: "Request", show: (miss) => <button type="button" class="quiet" onClick={() => show(miss.turn)}>Request {whole(miss.turn)}</button> },
-          { title: "Read again", show: (miss) => plural(miss.tokens, "token") },
-          { title: "Idle before", show: (miss) => seconds(miss.idle) },
-          { title: "Cost", show: (miss) => money(miss.cost) },
-        ]}
-        rows={group.misses}
-      />
+      <ul class="misses">
+        {group.misses.map((miss) => (
+          <li key={miss.turn}>
+            <button type="button" class="quiet" onClick={() => show(miss.turn)}>Request {whole(miss.turn)}</button>
+            <span class="num">{plural(miss.tokens, "token")} read again</span>
+            <span class="num muted">{seconds(miss.idle)} after the request before</span>
+            <span class="num">{dollars(miss.cost)}</span>
+          </li>
+        ))}
+      </ul>
     </>
   );
 }
@@ -170,7 +169,7 @@ function Needed({ again, show }: { again: Again; show: (turn: number) => void })
   return (
     <li>
       <code>{again.text}</code>
-      <span class="small muted">{again.is_call ? "called again" : "used again"} in <button type="button" class="quiet" onClick={() => show(again.turn)}>request {whole(again.turn)}</button>, piece {again.handle}</span>
+      <span class="small muted">{again.is_call ? "called again" : "used again"} in <button type="button" class="quiet" onClick={() => show(again.turn)}>request {whole(again.turn)}</button> piece {again.handle}</span>
     </li>
   );
 }
