@@ -23,6 +23,8 @@ PAGES = {
     "personas": "/personas",
     "persona": "/personas/nova",
     "memories": "/memories",
+    "audit": "/memories/audit",
+    "sessions": "/sessions",
     "lorebooks": "/lorebooks",
     "lorebook": "/lorebooks/shop",
     "message": "/messages/support-0001",

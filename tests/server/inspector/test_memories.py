@@ -132,7 +132,9 @@ def test_chosen_memories_are_archived_in_one_run_and_restored_by_undo(client):
     answer = client.post(f"{ROOT}/audit", json={"ids": ["tea", "page", "kept", "nope"]})
     assert (answer.status_code, answer.json()["archived"]) == (200, 2)
     run = answer.json()["run"]
-    assert {each["id"] for each in before["memories"]} - {each["id"] for each in ask(client, "/memories")["memories"]} == {
+    assert {each["id"] for each in before["memories"]} - {
+        each["id"] for each in ask(client, "/memories")["memories"]
+    } == {
         "tea",
         "page",
     }
