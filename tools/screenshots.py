@@ -26,12 +26,16 @@ def take(page: Page, address: str, context: str) -> None:
         "inspector-why": f"/contexts/{context}?item={inspector.FORGOTTEN}",
         "inspector-window": f"/contexts/{context}",
         "inspector-timeline": f"/rooms/kitchen/timeline?context={context}",
+        "inspector-session": "/sessions",
     }
     for name, path in shots.items():
         page.goto(address + path)
         page.get_by_role("heading", level=1).wait_for()
         page.wait_for_load_state("networkidle")
         expect(page.locator(".skeleton")).to_have_count(0, timeout=30_000)
+        if name == "inspector-session":
+            page.locator(".context-link").click()
+            page.get_by_role("heading", name="Cache misses").wait_for()
         if name == "inspector-window":
             page.evaluate("document.getElementById('window-heading').scrollIntoView()")
         page.screenshot(path=IMAGES / f"{name}.png")
