@@ -16,6 +16,7 @@ from brimful.cli.options import (
     EmbedderSpec,
     Model,
     Tenant,
+    UntrustedText,
 )
 from brimful.cli.store import require_store
 from brimful.errors import MissingExtra
@@ -55,6 +56,7 @@ def mcp(  # noqa: PLR0913 - the options
     persona: Annotated[
         str | None, typer.Option("--persona", metavar="ID", help="The persona whose memories to use.")
     ] = None,
+    untrusted: UntrustedText = "propose",
     model: Model = DEFAULT_MODEL,
     embedder: EmbedderSpec = DEFAULT_EMBEDDER,
     db: Db = DEFAULT_DB,
@@ -81,7 +83,9 @@ def mcp(  # noqa: PLR0913 - the options
     if sys.stdin is not None and sys.stdin.isatty():
         output.warn("waiting for an MCP client on standard input; press Ctrl-C to stop")
     session = {"can_write": write, "user": user or None, "persona": persona or None, "model": model}
-    serve_stdio(lambda: _make_server(names, session, db, {"tenant": tenant, "embedder": embedder}))
+    serve_stdio(
+        lambda: _make_server(names, session, db, {"tenant": tenant, "embedder": embedder, "untrusted": untrusted})
+    )
 
 
 def _check_tools(names: list[str]) -> None:

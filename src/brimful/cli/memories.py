@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import msgspec
 import typer
@@ -23,6 +23,7 @@ from brimful.cli.options import (
     StoreOptions,
     SummaryProvider,
     TokensPerDay,
+    UntrustedText,
 )
 from brimful.cli.output import Failure, Table, columns
 from brimful.cli.records import RecordKind, add_record_commands, require_room, show_record
@@ -30,7 +31,7 @@ from brimful.cli.store import wait_for_index, with_engine
 from brimful.core.decision import format_relevance
 from brimful.errors import UnknownRecord
 from brimful.records import Memory, MemoryType
-from brimful.records.memory import MemoryFilters
+from brimful.records.memory import MemoryFilters, MemoryState
 from brimful.records.own_calls import SpendingLimit
 
 if TYPE_CHECKING:
@@ -63,6 +64,15 @@ Examples:
   brimful memory learn conversation.json --user ada --model gpt-4o-mini
   brimful memory learn --room support --user ada --model llama3.2 --provider ollama
   echo '[{"role": "user", "content": "I love tea."}]' | brimful memory learn - --user ada -m gpt-4o-mini"""
+CONFIRM_EXAMPLES: Final = """\
+Examples:
+  brimful memory list --state proposed
+  brimful memory confirm mem-17 mem-18
+  brimful memory confirm --all --user ada"""
+REJECT_EXAMPLES: Final = """\
+Examples:
+  brimful memory reject mem-17
+  brimful memory reject --all"""
 AUDIT_EXAMPLES: Final = """\
 Examples:
   brimful memory audit
@@ -84,6 +94,9 @@ _HIT_COLUMNS: Final = columns(
 _SUMMARY_HELP: Final = "It summarizes the other memories of its cluster, and can replace them."
 
 Id = Annotated[str, typer.Argument(metavar="ID", help="The memory's id.")]
+Ids = Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="The ids of proposed memories.")]
+AllProposed = Annotated[bool, typer.Option("--all", help="All that are proposed.")]
+ProposedUser = Annotated[str | None, typer.Option("--user", metavar="ID", help="With --all: only those of this user.")]
 Type = Annotated[MemoryType | None, typer.Option("--type", help="Only memories of this type.")]
 Prefix = Annotated[str, typer.Option("--prefix", metavar="TEXT", help="Only ids that start with this.")]
 UserPrefix = Annotated[
@@ -111,6 +124,8 @@ def register(app: typer.Typer) -> None:
     group.command("search", epilog=SEARCH_EXAMPLES)(search)
     group.command("learn", epilog=LEARN_EXAMPLES)(learn)
     group.command("unlearn", epilog="Examples:\n  brimful memory unlearn\n  brimful memory unlearn 17")(unlearn)
+    group.command("confirm", epilog=CONFIRM_EXAMPLES)(confirm)
+    group.command("reject", epilog=REJECT_EXAMPLES)(reject)
     group.command("audit", epilog=AUDIT_EXAMPLES)(audit)
     group.command("pin", epilog="Examples:\n  brimful memory pin mem-17")(pin)
     group.command("unpin", epilog="Examples:\n  brimful memory unpin mem-17")(unpin)
@@ -217,6 +232,7 @@ def learn(  # noqa: PLR0913 - the options of a command
     provider: SummaryProvider = "",
     tokens_per_day: TokensPerDay = None,
     dollars_per_day: DollarsPerDay = None,
+    untrusted: UntrustedText = "propose",
     target: StoreOptions,
     as_json: Json = False,
 ) -> None:
@@ -232,19 +248,21 @@ def learn(  # noqa: PLR0913 - the options of a command
         )
 
     limit = SpendingLimit(tokens_per_day=tokens_per_day, dollars_per_day=dollars_per_day)
-    report = with_engine(run, target=target, own_calls=limit, new=file is not None)
+    report = with_engine(run, target=target, own_calls=limit, new=file is not None, untrusted=untrusted)
     for note in report.notes:
         output.warn(note)
     if as_json:
         output.show_json(report)
         return
     for each in report.changes:
-        sign = "-" if each.outdated else "~" if each.previous else "+"
+        sign = "?" if each.is_proposed else "-" if each.outdated else "~" if each.previous else "+"
         output.write(f"{sign} {output.one_line(each.memory.content)}")
     if report.run is None:
         output.write("nothing new")
     else:
         output.write(f"run {report.run} is done; to undo it, run `brimful memory unlearn {report.run}`")
+    if report.proposed:
+        output.write("? is not used until you confirm it: `brimful memory list --state proposed`")
 
 
 def unlearn(
@@ -262,6 +280,69 @@ def unlearn(
     if undone is None:
         raise Failure("there is no such run to undo")
     output.show(undone, f"run {undone.number} is undone", as_json=as_json)
+
+
+def confirm(
+    *,
+    ids: Ids = None,
+    all_proposed: AllProposed = False,
+    user: ProposedUser = None,
+    target: StoreOptions,
+    as_json: Json = False,
+) -> None:
+    """Confirm proposed memories, so that contexts may have them."""
+    _review(ids, "confirm", all_proposed=all_proposed, user=user, target=target, as_json=as_json)
+
+
+def reject(
+    *,
+    ids: Ids = None,
+    all_proposed: AllProposed = False,
+    user: ProposedUser = None,
+    target: StoreOptions,
+    as_json: Json = False,
+) -> None:
+    """Reject proposed memories. The same text is not proposed again."""
+    _review(ids, "reject", all_proposed=all_proposed, user=user, target=target, as_json=as_json)
+
+
+def _review(
+    ids: list[str] | None,
+    verdict: Literal["confirm", "reject"],
+    *,
+    all_proposed: bool,
+    user: str | None,
+    target: StoreOptions,
+    as_json: bool,
+) -> None:
+    if bool(ids) == all_proposed:
+        raise typer.BadParameter("pass either ids or --all", param_hint="'ID'")
+    if user is not None and not all_proposed:
+        raise typer.BadParameter("can only be used with --all", param_hint="'--user'")
+
+    async def run(engine: "Engine") -> "JanitorRun | None":
+        chosen = ids or await _find_proposed(engine, user)
+        if not chosen:
+            return None
+        return await (engine.confirm_memories(chosen) if verdict == "confirm" else engine.reject_memories(chosen))
+
+    done = with_engine(run, target=target)
+    if done is None:
+        output.show(None, "nothing is proposed", as_json=as_json)
+        return
+    ((what, count),) = done.facts.items()
+    text = f"{what} {count:,}; run {done.number} is done; to undo it, run `brimful janitor undo`"
+    output.show(done, text, as_json=as_json)
+
+
+async def _find_proposed(engine: "Engine", user: str | None) -> list[str]:
+    ids: list[str] = []
+    cursor: str | None = ""
+    while cursor is not None:
+        page = await engine.list_memories(state="proposed", user=user, cursor=cursor)
+        ids += [memory.id for memory in page.memories]
+        cursor = page.next
+    return ids
 
 
 def audit(
@@ -335,6 +416,9 @@ async def find_memories(  # noqa: PLR0913 - the options of a command
     archived: Annotated[
         bool, typer.Option("--archived", help="List superseded and archived memories instead.")
     ] = False,
+    state: Annotated[
+        MemoryState, typer.Option("--state", help="List proposed or rejected memories instead.")
+    ] = "active",
     after: Annotated[
         str | None, typer.Option("--after", metavar="ID", help="Continue the list after this memory.")
     ] = None,
@@ -352,8 +436,9 @@ async def find_memories(  # noqa: PLR0913 - the options of a command
         "user_prefix": user_prefix,
         "metadata": _read_metadata(metadata),
         "archived": archived,
+        "state": state,
     }
-    last = None if after is None else (await get_memory(store, after)).memory
+    last = None if after is None else await _find_memory(store, after)
     before, start = (None, "") if last is None else (last.at, last.id)
     found = await store.memories(before=before, after=start, limit=limit, **filters)
     return await _memory_status(store, found)
@@ -368,10 +453,13 @@ def _read_metadata(text: str) -> dict[str, Any] | None:
 
 async def get_memory(store: "Store", id: Id) -> MemoryStatus:
     """Show a memory and how often contexts included it."""
-    found = await store.memories(ids=[id], limit=1)
-    if not found:
-        raise UnknownRecord("memory", id)
-    return (await _memory_status(store, found))[0]
+    return (await _memory_status(store, [await _find_memory(store, id)]))[0]
+
+
+async def _find_memory(store: "Store", id: str) -> Memory:
+    for memory in await store.memories(ids=[id], state=None, limit=1):
+        return memory
+    raise UnknownRecord("memory", id)
 
 
 async def _memory_status(store: "Store", memories: Sequence[Memory]) -> list[MemoryStatus]:
@@ -488,6 +576,7 @@ def _fields(status: MemoryStatus) -> list[tuple[str, str]]:
         ("room", memory.room or ""),
         ("importance", output.format_number(memory.importance)),
         ("pinned", "yes" if memory.pinned else "no"),
+        ("state", memory.state),
         ("source", memory.source),
         ("source message", f"{memory.source_message or ''}{removed}"),
         ("cluster", memory.cluster or ""),

@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any, Final, get_type_hints
+from typing import Annotated, Any, Final, Literal, get_type_hints
 
 import msgspec
 import typer
@@ -239,6 +239,10 @@ DollarsPerDay = Annotated[
         envvar="BRIMFUL_DOLLARS_PER_DAY",
         help="Limit of their cost in US dollars. Default: none.",
     ),
+]
+UntrustedText = Annotated[
+    Literal["propose", "trust", "ignore"],
+    typer.Option("--untrusted", help="What to do with text for memories that the user did not write."),
 ]
 SummaryFocus = Annotated[
     str, typer.Option("--focus", metavar="TEXT", help="What matters most in the summaries, such as open orders.")

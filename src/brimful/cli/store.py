@@ -15,6 +15,7 @@ from brimful.cli.output import Failure
 if TYPE_CHECKING:
     from brimful.engine import Engine
     from brimful.records.own_calls import SpendingLimit
+    from brimful.records.memory import Untrusted
     from brimful.stores import Database, Store
 
 
@@ -32,6 +33,7 @@ def with_engine(
     indexing: bool = True,
     own_calls: "SpendingLimit | None" = None,
     new: bool = False,
+    untrusted: "Untrusted" = "propose",
 ) -> T:
     """Open an engine, run `work` with it, and return the result. A missing store is created only with `new`.
 
@@ -50,6 +52,7 @@ def with_engine(
             provider=provider,
             indexing=indexing,
             own_calls=own_calls,
+            untrusted=untrusted,
         ) as engine:
             return await work(engine)
 

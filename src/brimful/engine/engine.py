@@ -54,7 +54,7 @@ from brimful.protocols import Embedder, Provider, Reranker, Summarizer
 from brimful.records import Content, Entity, LoreEntry, Memory, Message, Record, Response, Summary, memory_scope
 from brimful.records.base import validate_id
 from brimful.records.contexts import PruneReport
-from brimful.records.memory import MemoryFilters, MemoryPage, memory_cursor, parse_memory_cursor
+from brimful.records.memory import MemoryFilters, MemoryPage, Untrusted, memory_cursor, parse_memory_cursor
 from brimful.records.own_calls import OwnSpending, SpendingLimit
 from brimful.records.runs import JanitorRun
 from brimful.records.search import IndexProgress
@@ -120,7 +120,7 @@ class EngineParts:
                 time_limit=retrieval.timeout,
             ),
         )
-        self.writer = Writer(store, settings, tokenizers=tokenizers, indexer=self.indexer, events=events)
+        self.writer = Writer(store, housekeeping, settings, tokenizers=tokenizers, indexer=self.indexer, events=events)
         self.builder = Builder(
             store,
             self.retriever,
@@ -205,6 +205,8 @@ class Engine:
     - `keys`: encryption keys; by default the one in the environment, if any.
     - `retention`: how long to keep contexts and responses, such as `"30d"` or seconds; by default forever.
     - `record_share`: the share of contexts that are recorded in full, from 0 to 1; of the others, only a summary is.
+    - `untrusted`: what becomes of text for memories that did not come from a user, such as what a page says: `propose`
+      (it waits for somebody who confirms it), `ignore`, or `trust`.
     - `indexing`: whether to embed new records in the background; with `"elsewhere"`, a worker does it.
     """
 
@@ -228,6 +230,7 @@ class Engine:
         keys: Keys | None = None,
         retention: str | float | None = None,
         record_share: float = 1.0,
+        untrusted: Untrusted = "propose",
         indexing: bool | Literal["elsewhere"] = True,
     ) -> None:
         """Prepare an engine. `open` or `async with` opens it."""
@@ -251,6 +254,7 @@ class Engine:
             policies=policies,
             retrieval=retrieval,
             record_share=record_share,
+            untrusted=untrusted,
             clock=clock,
         )
         self._providers = ProviderPool(provider, clock)
@@ -411,6 +415,26 @@ class Engine:
         """Write memories, replacing those with the same ids."""
         await self._open.writer.remember_many(memories)
 
+    async def propose(self, text: str, **options: Unpack[MemoryOptions]) -> Memory | None:
+        """Propose a memory whose text may not come from a user, such as one that a model wants to write.
+
+        It is stored with the state `proposed`, and no context and no search has it until `confirm_memories`. Returns
+        None if a memory with the same words and owners exists, waits, or was rejected. The options are the same as for
+        `remember`. With `untrusted="trust"`, the engine remembers it at once; with `"ignore"`, it does nothing.
+        """
+        return await self._open.writer.propose(text, **options)
+
+    async def confirm_memories(self, ids: str | Sequence[str]) -> JanitorRun:
+        """Confirm proposed memories, in a run that `undo_janitor` undoes: from now on, contexts may have them.
+
+        What they supersede is archived. List what is proposed with `list_memories(state="proposed")`.
+        """
+        return await self._open.writer.review(ids, "active")
+
+    async def reject_memories(self, ids: str | Sequence[str]) -> JanitorRun:
+        """Reject proposed memories, in a run that `undo_janitor` undoes. The same text is not proposed again."""
+        return await self._open.writer.review(ids, "rejected")
+
     async def pin(self, id: str, *, pinned: bool = True) -> None:
         """Pin a memory, so that every context it belongs to includes it; or unpin it."""
         await self._open.writer.pin(id, pinned=pinned)
@@ -539,6 +563,7 @@ class Engine:
           included.
         - `user_prefix`, `prefix`: memories of users whose ids start with this; memories whose ids do.
         - `types`, `pinned`, `summary`: as in the memory. `metadata`: only memories with these values in it.
+        - `state`: `proposed` or `rejected` memories in place of active ones; None for all.
         - `ids`, `scopes`: exactly these. `archived=True`: those that the janitor archived or that were superseded.
         """
         if not is_whole_number(limit, 1):
@@ -745,6 +770,9 @@ class Engine:
         now: float | datetime | None = None,
     ) -> LearningReport:
         """Learn memories from a conversation, and report what was added, changed and outdated, and why.
+
+        Facts are learned from what users wrote. What is quoted or pasted in their messages, and what an assistant wrote
+        after a call of a tool, is only proposed, unless the engine's `untrusted` says otherwise.
 
         A fact that corrects a known memory supersedes it. Only memories with exactly the same owners are superseded,
         and never pinned ones. Superseded memories are archived, and `undo_learning` restores them. Messages from which

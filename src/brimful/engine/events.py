@@ -19,6 +19,8 @@ EventName = Literal[
     "edited",
     "deleted",
     "remembered",
+    "proposed",
+    "reviewed",
     "forgotten",
     "pinned",
     "assembled",

@@ -12,7 +12,7 @@ import msgspec
 from brimful.assembly.arguments import require_list
 from brimful.assembly.assemble import package
 from brimful.assembly.messages import read_content
-from brimful.core.content import content_hash
+from brimful.core.content import Media, ToolCall, ToolResult, content_hash
 from brimful.core.context import Context
 from brimful.core.labels import local_date
 from brimful.core.model import ModelInfo
@@ -22,12 +22,15 @@ from brimful.engine.events import Emitter
 from brimful.engine.janitor import Build, package_passage, send_passages
 from brimful.engine.options import BuildRequest, EngineSettings
 from brimful.engine.own_calls import OwnCalls
+from brimful.engine.own_words import normalize_fact, own_words, without_hidden
 from brimful.engine.writer import Writer, new_id
 from brimful.errors import BrimfulError, InvalidValue, SpendingLimitReached, StoreUnavailable
 from brimful.packagers.records import JANITOR, janitor_session, learning_session, plain_text
 from brimful.protocols import Passage, Provider
-from brimful.records import Memory, MemoryType, Message, Room, User, memory_scope
+from brimful.records import Content, Memory, MemoryType, Message, Room, User, memory_scope
 from brimful.records.base import validate_json_object
+from brimful.records.memory import LEARNED, MemoryState
+from brimful.records.messages import OTHER_TEXT
 from brimful.records.runs import JanitorRun, LearningChange
 from brimful.retrieval.documents import make_document
 from brimful.retrieval.queries import make_queries
@@ -36,8 +39,6 @@ from brimful.retrieval.search import SearchRequest
 from brimful.stores import Store
 from brimful.stores.admin.runs import JanitorStore
 
-LEARNED: Final = "learned"
-"""The key of a learned memory's metadata that says what it was learned from."""
 MAX_MESSAGES: Final = 20_000  # of a room, the newest
 _PAGE_MESSAGES: Final = 500  # read at once
 _MAX_KNOWN: Final = 10_000  # memories of a scope that new facts are compared with
@@ -49,6 +50,7 @@ _MAX_ATTEMPTS: Final = 3  # if another process learns from the same messages
 _ROLES: Final = ("user", "assistant")
 _NOT_CITED: Final = "they cite no message or memory it got"
 _BY_OTHERS: Final = "only others wrote what they cite"
+_UNTRUSTED: Final = "text that the user did not write cannot end a memory"
 _FENCE: Final = re.compile(r"\A\s*```(?:json)?\s*\n(.*)\n\s*```\s*\Z", re.DOTALL)
 _SYSTEM: Final = """\
 You extract facts from a conversation that will still matter in later conversations: who people are, what they have, \
@@ -75,9 +77,15 @@ class LearnedMemory(msgspec.Struct, frozen=True, kw_only=True):
     outdated: bool = False
     why: str = ""
 
+    @property
+    def is_proposed(self) -> bool:
+        return self.memory.state == "proposed"
+
 
 class LearningReport(msgspec.Struct, frozen=True, kw_only=True):
     """What was learned.
+
+    `changes` include what was `proposed`, which is not used until somebody confirms it.
 
     `run` is the number to undo it with, None if nothing changed. `messages` were read; those from which was learned
     before are not read again. `notes` say what could not be done. If own calls have reached their daily limit,
@@ -93,12 +101,19 @@ class LearningReport(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def added(self) -> tuple[Memory, ...]:
         """The memories that are new."""
-        return tuple(each.memory for each in self.changes if each.previous is None and not each.outdated)
+        return tuple(
+            each.memory for each in self.changes if each.previous is None and not each.outdated and not each.is_proposed
+        )
 
     @property
     def changed(self) -> tuple[Memory, ...]:
         """The memories that supersede another one."""
-        return tuple(each.memory for each in self.changes if each.previous is not None)
+        return tuple(each.memory for each in self.changes if each.previous is not None and not each.is_proposed)
+
+    @property
+    def proposed(self) -> tuple[Memory, ...]:
+        """The memories that wait for somebody who confirms or rejects them."""
+        return tuple(each.memory for each in self.changes if each.is_proposed)
 
     @property
     def outdated(self) -> tuple[Memory, ...]:
@@ -111,14 +126,19 @@ class LearningReport(msgspec.Struct, frozen=True, kw_only=True):
             "messages": self.messages,
             "added": len(self.added),
             "changed": len(self.changed),
+            "proposed": len(self.proposed),
             "outdated": len(self.outdated),
         }
 
 
 class Utterance(msgspec.Struct, frozen=True, kw_only=True):
-    """A message to learn from. `hash` identifies it, `id` is empty if it has none."""
+    """A message to learn from. `hash` identifies it, `id` is empty if it has none.
+
+    `own` is the part of the text that is not quoted, and that no tool result or quotation can have led to.
+    """
 
     text: str
+    own: str
     role: str
     hash: str
     id: str = ""
@@ -177,16 +197,30 @@ _REPLY: Final = msgspec.json.Decoder(_ReplyFacts)
 
 
 class _Draft:
-    """What changes: new memories, and what becomes of known ones. Later messages win."""
+    """What changes: new memories, and what becomes of known ones. Later messages win.
+
+    `reviewed` are memories that were proposed before, also rejected ones: their texts are not proposed again. While
+    `proposing`, new memories are only proposed, and known ones stay as they are.
+    """
+
+    proposing = False
 
     def __init__(
-        self, known: Sequence[Memory], scope: LearningScope, metadata: dict[str, Any], *, now: float, timezone: str
+        self,
+        known: Sequence[Memory],
+        reviewed: Sequence[Memory],
+        scope: LearningScope,
+        metadata: dict[str, Any],
+        *,
+        now: float,
+        timezone: str,
     ) -> None:
         self._scope = scope
         self._metadata = metadata
         self._now = now
         self._timezone = timezone
         self._known = {memory.id: memory for memory in known}
+        self._reviewed = {normalize_fact(memory.content) for memory in reviewed}
         self._changes: dict[str, LearnedMemory] = {}  # by the id of the new or outdated memory
         self.current = dict(self._known)
 
@@ -195,7 +229,9 @@ class _Draft:
         return tuple(self._changes.values())
 
     def has_text(self, text: str) -> bool:
-        return any(_normalize(each.content) == _normalize(text) for each in self.current.values())
+        fact = normalize_fact(text)
+        is_known = any(normalize_fact(each.content) == fact for each in self.current.values())
+        return is_known or (self.proposing and fact in self._reviewed)
 
     def add(
         self,
@@ -214,7 +250,7 @@ class _Draft:
         if self.has_text(text):
             return
         previous = None if replaces is None or replaces.pinned else replaces
-        if previous is not None:
+        if previous is not None and not self.proposing:
             del self.current[previous.id]
             earlier = self._changes.pop(previous.id, None)  # written in this run: it never was in the store
             previous = earlier.previous if earlier is not None else previous
@@ -225,6 +261,8 @@ class _Draft:
                 source = f"{source} from {', '.join(speakers)}"
         if previous is not None:
             learned["supersedes"] = previous.id
+        if self.proposing:
+            source, learned["quote"] = f"{source} from text that the user did not write", why
         memory = Memory(
             id=new_id("mem"),
             content=text,
@@ -235,9 +273,13 @@ class _Draft:
             source=source,
             source_message=last.id or None,
             at=at,
+            state="proposed" if self.proposing else "active",
             metadata={**self._metadata, LEARNED: learned},
         )
-        self.current[memory.id] = memory
+        if self.proposing:
+            self._reviewed.add(normalize_fact(text))
+        else:
+            self.current[memory.id] = memory
         self._changes[memory.id] = LearnedMemory(memory=memory, previous=previous, why=why)
 
     def end(self, memory: Memory, why: str) -> None:
@@ -252,7 +294,8 @@ class _Draft:
 
     def superseded(self) -> tuple[str, ...]:
         """Return the ids of known memories that are superseded or outdated."""
-        gone = [each.previous or each.memory for each in self.changes if each.previous is not None or each.outdated]
+        made = [each for each in self.changes if not each.is_proposed]
+        gone = [each.previous or each.memory for each in made if each.previous is not None or each.outdated]
         return tuple(memory.id for memory in gone)
 
 
@@ -325,11 +368,13 @@ class Learner:
         if not fresh:
             return LearningReport()
         known = await self._store.memories(scopes=[scope.name], limit=_MAX_KNOWN)
+        reviewed = await self._read_reviewed(scope)
         user = None if scope.user is None else await self._store.get(User, scope.user)
-        draft = _Draft(known, scope, metadata, now=now, timezone=user.timezone if user and user.timezone else "UTC")
+        timezone = user.timezone if user and user.timezone else "UTC"
+        draft = _Draft(known, reviewed, scope, metadata, now=now, timezone=timezone)
         notes: list[str] = []
         names = {user.id: user.name} if user is not None and user.name else {}
-        read, until = await self._ask_model(draft, fresh, scope, model, names=names, notes=notes, now=now)
+        read, until = await self._read_all(draft, fresh, scope, model, names=names, notes=notes, now=now)
         report = LearningReport(changes=draft.changes, messages=len(read), notes=tuple(notes), postponed_until=until)
         stored = await self._with_stored_sources([each.memory for each in draft.changes if not each.outdated])
         change = LearningChange(
@@ -348,7 +393,7 @@ class Learner:
         return msgspec.structs.replace(report, run=run.number if run else None, changes=changes)
 
     async def _read_room(self, room: str) -> list[Utterance]:
-        await self._store.require(Room, room)
+        program = (await self._store.require(Room, room)).metadata.get("program")
         found: list[Message] = []
         before: int | None = None
         while len(found) < MAX_MESSAGES:
@@ -357,7 +402,46 @@ class Learner:
             if len(page) < _PAGE_MESSAGES:
                 break
             before = page[-1].message.seq
-        return read_utterances(found[::-1])
+        # What programs write into their rooms may lack the results of tools.
+        return read_utterances(found[::-1], with_tools=program is not None)
+
+    async def _read_reviewed(self, scope: LearningScope) -> list[Memory]:
+        """Return the memories that wait for somebody who confirms them, and those that were rejected."""
+        if self._settings.untrusted != "propose":
+            return []
+        states: tuple[MemoryState, ...] = ("proposed", "rejected")
+        pages = [await self._store.memories(scopes=[scope.name], state=each, limit=_MAX_KNOWN) for each in states]
+        return [memory for page in pages for memory in page]
+
+    async def _read_all(
+        self,
+        draft: _Draft,
+        fresh: Sequence[Utterance],
+        scope: LearningScope,
+        model: LearningModel,
+        *,
+        names: dict[str, str],
+        notes: list[str],
+        now: float,
+    ) -> tuple[list[Utterance], float | None]:
+        """Learn from what users wrote; then, from the first message with other text on, propose.
+
+        The model that learns from users gets no other text, so that no other text can change what it learns. Returns
+        the messages that were read, and when the others can be read if own calls have reached their daily limit.
+        """
+        ask = partial(self._ask_model, draft, scope=scope, model=model, names=names, notes=notes, now=now)
+        if self._settings.untrusted == "trust":
+            return await ask(fresh)
+        own = [msgspec.structs.replace(each, text=each.own) for each in fresh if each.own]
+        read, until = await ask(own)
+        failed = {each.hash for each in own} - {each.hash for each in read}
+        first = next((i for i, each in enumerate(fresh) if each.own != each.text), len(fresh))
+        if self._settings.untrusted == "propose":
+            draft.proposing = True
+            read, again = await ask(fresh[first:])
+            failed |= {each.hash for each in fresh[first:]} - {each.hash for each in read}
+            until = until or again
+        return [each for each in fresh if each.hash not in failed], until
 
     async def _with_stored_sources(self, memories: Sequence[Memory]) -> dict[str, Memory]:
         """Return memories by id. They link to their message if that is in the store."""
@@ -374,9 +458,9 @@ class Learner:
         self,
         draft: _Draft,
         utterances: Sequence[Utterance],
+        *,
         scope: LearningScope,
         model: LearningModel,
-        *,
         names: dict[str, str],
         notes: list[str],
         now: float,
@@ -480,13 +564,13 @@ class _Extraction(msgspec.Struct, frozen=True, kw_only=True):
         ignored.update(self._end(draft, outdated, labels, count) for outdated in found.outdated)
         notes += [
             f"{ignored[why]} entries of the model's reply were ignored: {why}"
-            for why in (_BY_OTHERS, _NOT_CITED)
+            for why in (_BY_OTHERS, _NOT_CITED, _UNTRUSTED)
             if ignored[why]
         ]
 
     def _add(self, draft: _Draft, fact: _ReplyFact, labels: dict[str, Memory], count: int) -> str:
         """Add a fact; return why it was ignored, or an empty string."""
-        utterances, text = self._cited(fact.messages, count), " ".join(fact.text.split())
+        utterances, text = self._cited(fact.messages, count), " ".join(without_hidden(fact.text).split())
         if not utterances or not 0 < len(text) <= _MAX_FACT_CHARS:
             return _NOT_CITED
         if self.scope.user is not None and not any(map(self._is_own, utterances)):
@@ -505,6 +589,8 @@ class _Extraction(msgspec.Struct, frozen=True, kw_only=True):
             return _NOT_CITED
         if not self._may_replace(utterances, memory):
             return _BY_OTHERS
+        if draft.proposing:
+            return _UNTRUSTED
         if memory.id in draft.current:
             draft.end(memory, _quote(utterances))
         return ""
@@ -538,33 +624,61 @@ class _Extraction(msgspec.Struct, frozen=True, kw_only=True):
         return [self.utterances[number - 1] for number in dict.fromkeys(numbers) if 0 < number <= count]
 
 
-def read_utterances(messages: object) -> list[Utterance]:
-    """Return what users and assistants wrote, in order. Instructions, tool results and hidden messages are skipped."""
+def read_utterances(messages: object, *, with_tools: bool = False) -> list[Utterance]:
+    """Return what users and assistants wrote, in order. Instructions, tool results and hidden messages are skipped.
+
+    After a call of a tool, media or a quotation, nothing that an assistant writes is the user's word, since it can have
+    led to it. `with_tools` says that there were calls of tools, whether or not they are among the messages.
+    """
     found: list[Utterance] = []
-    previous = ""
+    previous, is_tainted = "", with_tools
     for index, message in enumerate([messages] if isinstance(messages, str) else require_list("messages", messages)):
-        utterance = _read_one(message, f"messages[{index}]", previous)
+        field = f"messages[{index}]"
+        if isinstance(message, Message):
+            content, role, is_skipped = message.content, str(message.role), message.hidden
+        else:
+            content, own_role = read_content(message, field)
+            role, is_skipped = own_role or "user", False
+        is_tainted |= role == "tool" or _has_other_text(message, content)
+        own = own_words(_own_text(content)) if role == "user" else "" if is_tainted else plain_text(content)
+        utterance = None if is_skipped else _read_one(message, content, role, own, previous)
         if utterance is not None:
             found.append(utterance)
             previous = f"{utterance.role} {utterance.text}"
+            is_tainted |= role == "user" and utterance.own != utterance.text
     return found
 
 
-def _read_one(message: object, field: str, previous: str) -> Utterance | None:
-    if isinstance(message, Message):
-        role, text, id, sender, at = message.role, plain_text(message.content), message.id, message.sender, message.at
-        skipped = message.hidden
-    else:
-        content, own_role = read_content(message, field)
-        role, text, skipped = own_role or "user", plain_text(content), False
-        id, sender, at = _string(message, "id"), _string(message, "name"), None
-    if role not in _ROLES or skipped or not text.strip():
+def _has_other_text(message: object, content: Content) -> bool:
+    """Return whether something in a message brings text of others: a tool, media, or pages that a server searched."""
+    if isinstance(message, Message) and any(message.metadata.get(key) for key in OTHER_TEXT):
+        return True
+    if isinstance(message, Mapping) and message.get("annotations"):
+        return True
+    return not isinstance(content, str) and any(isinstance(part, ToolCall | ToolResult | Media) for part in content)
+
+
+def _own_text(content: Content) -> str:
+    if isinstance(content, str):
+        return content
+    # A picture can be a page, but that it was sent is the user's word.
+    parts = [part for part in content if not isinstance(part, ToolCall | ToolResult)]
+    return plain_text(tuple(parts))
+
+
+def _read_one(message: object, content: Content, role: str, own: str, previous: str) -> Utterance | None:
+    text = plain_text(content)
+    if role not in _ROLES or not text.strip():
         return None
-    text, id, sender = (clean_text(each) for each in (text, id, sender))
+    if isinstance(message, Message):
+        id, sender, at = message.id, message.sender, message.at
+    else:
+        id, sender, at = _string(message, "id"), _string(message, "name"), None
+    text, own, id, sender = (clean_text(each) for each in (text, own, id, sender))
     # Without an id, the message before it tells a repeated sentence from one that was read already.
     identity = [id, sender, role, text] if id else [previous, sender, role, text]
     hash = content_hash(msgspec.json.encode(identity).decode())
-    return Utterance(text=text, role=role, hash=hash, id=id, sender=sender, at=at)
+    return Utterance(text=text, own=own, role=role, hash=hash, id=id, sender=sender, at=at)
 
 
 def _string(message: object, field: str) -> str:
@@ -587,10 +701,6 @@ def _speakers(utterances: Sequence[Utterance]) -> list[str]:
     """Return who wrote messages: names, as far as they are known, and `assistant`."""
     names = (each.sender or ("" if each.role == "user" else each.role) for each in utterances)
     return [name for name in dict.fromkeys(names) if name]
-
-
-def _normalize(text: str) -> str:
-    return " ".join(re.findall(r"\w+", text.casefold()))
 
 
 def _quote(utterances: Sequence[Utterance]) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final, TypedDict
+from typing import Any, Final, TypedDict, get_args
 
 import msgspec
 
@@ -22,6 +22,7 @@ from brimful.packagers.records import JANITOR
 from brimful.policies import Overrides
 from brimful.protocols import Provider
 from brimful.records import Content, MemoryType, Message, Persona, Usage
+from brimful.records.memory import Untrusted
 from brimful.retrieval.breaker import COOLDOWN, FAILURES
 from brimful.retrieval.cache import MAX_ENTRIES, TTL
 from brimful.retrieval.retriever import TIME_LIMIT
@@ -153,12 +154,16 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     policies: Mapping[str, str | Policy] | None
     retrieval: Retrieval
     record_share: float
+    untrusted: Untrusted
     clock: Callable[[], float]
 
     def __post_init__(self) -> None:
         share = to_finite_float(self.record_share)
         if share is None or not 0.0 <= share <= 1.0:
             raise InvalidValue("record_share", f"must be a number from 0 to 1, not {preview(self.record_share)}")
+        if self.untrusted not in get_args(Untrusted):
+            reason = f"must be one of {', '.join(get_args(Untrusted))}, not {preview(self.untrusted)}"
+            raise InvalidValue("untrusted", reason)
         if not isinstance(self.retrieval, Retrieval):
             raise InvalidValue("retrieval", f"must be a Retrieval, not {preview(self.retrieval)}")
 

@@ -3,7 +3,7 @@
 import uuid
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, TypeVar, Unpack, cast
+from typing import Any, Final, TypeVar, Unpack, cast
 
 import msgspec
 
@@ -12,20 +12,24 @@ from brimful.assembly.messages import read_content
 from brimful.core.content import Role
 from brimful.core.validation import preview
 from brimful.engine.counts import UsedTokenizers
-from brimful.engine.events import Emitter
+from brimful.engine.events import Emitter, EventName
 from brimful.engine.indexer import Indexer
 from brimful.engine.options import EngineSettings, MemoryChanges, MemoryOptions, check_options
+from brimful.engine.own_words import normalize_fact, without_hidden
 from brimful.errors import InvalidValue, UnknownRecord
 from brimful.lore import check_keywords
 from brimful.records import Content, LoreEntry, Memory, Message, Record, Summary
 from brimful.records.base import validate_id
-from brimful.records.memory import MemoryFilters
+from brimful.records.memory import LEARNED, MemoryFilters, MemoryState
+from brimful.records.runs import JanitorRun
 from brimful.records.search import IndexEntry
 from brimful.retrieval.documents import PIECE_CHARS, Searchable, make_document, searchable_text
 from brimful.stores import Store
 from brimful.stores.admin.export import WRITE_RECORDS
+from brimful.stores.admin.runs import JanitorStore
 from brimful.threads import run_in_thread
 
+_PAGE_MEMORIES: Final = 500  # read at once
 _Written = TypeVar("_Written", bound=Searchable)
 
 
@@ -35,6 +39,7 @@ class Writer:
     def __init__(
         self,
         store: Store,
+        housekeeping: JanitorStore,
         settings: EngineSettings,
         *,
         tokenizers: UsedTokenizers,
@@ -42,6 +47,7 @@ class Writer:
         events: Emitter,
     ) -> None:
         self._store = store
+        self._housekeeping = housekeeping
         self._settings = settings
         self._tokenizers = tokenizers
         self._indexer = indexer
@@ -119,6 +125,51 @@ class Writer:
         await self._store.hide(ids, superseded=True)
 
     async def remember(self, text: str, **options: Unpack[MemoryOptions]) -> Memory:
+        memory = self._make_memory(text, **options)
+        await self.remember_many([memory])
+        return memory
+
+    async def propose(self, text: str, **options: Unpack[MemoryOptions]) -> Memory | None:
+        """Propose a memory, or remember or ignore it, as the settings say."""
+        memory = self._make_memory(text, **options)
+        if self._settings.untrusted == "ignore":
+            return None
+        if self._settings.untrusted == "propose":
+            memory = msgspec.structs.replace(memory, content=without_hidden(memory.content), state="proposed")
+            require_memory_content(memory)
+            if await self._is_known(memory):
+                return None
+            for known in await self._store.memories(ids=[memory.id], state=None, limit=1):
+                metadata = {**memory.metadata, LEARNED: {"supersedes": known.id}}
+                memory = msgspec.structs.replace(memory, id=new_id("mem"), metadata=metadata)
+        await self.remember_many([memory])
+        return memory
+
+    async def review(self, ids: object, state: MemoryState) -> JanitorRun:
+        """Confirm or reject proposed memories."""
+        names = [validate_id("ids", id) for id in require_list("ids", [ids] if isinstance(ids, str) else ids)]
+        if not names:
+            raise InvalidValue("ids", "is empty: pass the ids of proposed memories")
+        run = await self._housekeeping.review(
+            list(dict.fromkeys(names)), state, make_document, holder=new_id("review"), now=self._settings.clock()
+        )
+        if state == "active":
+            await self.process_new(await self._store.memories(ids=names, limit=len(names)))
+        await self._events.emit("reviewed", None, run=run.number, **run.facts)
+        return run
+
+    async def _is_known(self, memory: Memory) -> bool:
+        """Return whether a memory with the same words and owners exists, waits or was rejected."""
+        fact, before, after = normalize_fact(memory.content), None, ""
+        while page := await self._store.memories(
+            scopes=[memory.scope], state=None, before=before, after=after, limit=_PAGE_MEMORIES
+        ):
+            if any(normalize_fact(each.content) == fact for each in page):
+                return True
+            before, after = page[-1].at, page[-1].id
+        return False
+
+    def _make_memory(self, text: str, **options: Unpack[MemoryOptions]) -> Memory:
         check_options(options, MemoryOptions)
         fields: dict[str, Any] = {
             **options,
@@ -128,7 +179,6 @@ class Writer:
         }
         memory = Memory(content=text, **fields)
         require_memory_content(memory)
-        await self.remember_many([memory])
         return memory
 
     async def remember_many(self, memories: Sequence[Memory]) -> None:
@@ -137,7 +187,8 @@ class Writer:
         await self._store.save_memories(await _make_documents(memories))
         await self.process_new(memories)
         for memory in memories:
-            await self._events.emit("remembered", memory.room, id=memory.id, type=memory.type, pinned=memory.pinned)
+            name: EventName = "remembered" if memory.state == "active" else "proposed"
+            await self._events.emit(name, memory.room, id=memory.id, type=memory.type, pinned=memory.pinned)
 
     async def update_memory(
         self, id: str, text: str | None, *, at: float | datetime | None, **changes: Unpack[MemoryChanges]

@@ -27,6 +27,7 @@ from brimful.formats.lenient import (
 )
 from brimful.formats.source import Entry, Format, ImportedRecord, Skipped, Source
 from brimful.records import Message, Room, User
+from brimful.records.messages import FROM_TOOL
 
 MAX_IMAGE_BYTES: Final = 20 * 2**20  # no provider accepts a larger image
 _TEXT_FIELDS: Final[dict[str, tuple[str, ...]]] = {
@@ -214,7 +215,9 @@ class _Conversation:
                     role=_known_role(message, parts),
                     at=at,
                     hidden=_is_hidden(message),
-                    metadata=_metadata(message) | ({"thoughts": "\n\n".join(thoughts)} if thoughts else {}),
+                    metadata=_metadata(message)
+                    | ({"thoughts": "\n\n".join(thoughts)} if thoughts else {})
+                    | ({FROM_TOOL: True} if _role(message) == "tool" and not _has_result(parts) else {}),
                 )
             except BrimfulError as error:
                 yield Skipped(f"{self._location}: mapping.{node}", str(error))
@@ -268,8 +271,12 @@ def _known_role(message: dict[str, Any], parts: list[Part]) -> Any:
     """Return the role of a message. Output of a tool that was not called becomes an assistant message."""
     role = _role(message)
     if role == "tool":
-        return "tool" if any(isinstance(part, ToolResult) for part in parts) else "assistant"
+        return "tool" if _has_result(parts) else "assistant"
     return role
+
+
+def _has_result(parts: list[Part]) -> bool:
+    return any(isinstance(part, ToolResult) for part in parts)
 
 
 def _is_hidden(message: dict[str, Any]) -> bool:

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, unquote
@@ -16,6 +17,8 @@ from mcp_types import (
     INVALID_PARAMS,
     CallToolRequestParams,
     CallToolResult,
+    ClientCapabilities,
+    ElicitationCapability,
     GetPromptRequestParams,
     GetPromptResult,
     ListPromptsResult,
@@ -42,6 +45,7 @@ from brimful.mcp.tools import (
     DEFAULT_MODEL,
     PIN,
     SCHEME,
+    AskUser,
     Explain,
     Memories,
     Recall,
@@ -165,7 +169,7 @@ class _Handlers:
         self._find_session = find_session
         self._tools = tools
 
-    async def _open(self, session: Session) -> Toolbox:
+    async def _open(self, session: Session, ask_user: AskUser | None = None) -> Toolbox:
         """Return the tools of a session, with an open engine."""
         return Toolbox(
             await session.engine(),
@@ -173,6 +177,7 @@ class _Handlers:
             persona=session.persona,
             model=session.model,
             can_pin=PIN in self._tools,
+            ask_user=ask_user,
         )
 
     # -- tools -------------------------------------------------------------------------------------------------------
@@ -191,7 +196,8 @@ class _Handlers:
         if tool.writes and not session.can_write:
             return _tool_result(session.write_hint, is_error=True)
         try:
-            return _tool_result(await tool.run(await self._open(session), read_arguments(tool, params.arguments)))
+            toolbox = await self._open(session, partial(_ask_user, ctx))
+            return _tool_result(await tool.run(toolbox, read_arguments(tool, params.arguments)))
         except BrimfulError as error:
             return _tool_result(session.describe_error(error), is_error=True)
         except Exception:  # noqa: BLE001 - the edge of the process: details are for the log, not for a model
@@ -265,6 +271,17 @@ def define(tool: Tool) -> ToolDefinition:
         if tool.writes
         else ToolAnnotations(read_only_hint=True),
     )
+
+
+async def _ask_user(ctx: Any, question: str) -> str:
+    """Let the client ask its user. Returns an empty string if it cannot."""
+    if not ctx.session.check_client_capability(ClientCapabilities(elicitation=ElicitationCapability())):
+        return ""
+    try:
+        answer = await ctx.session.elicit_form(question, {"type": "object", "properties": {}}, ctx.request_id)
+    except MCPError:
+        return ""
+    return str(answer.action)
 
 
 def _tool_result(text: str, *, is_error: bool = False) -> CallToolResult:

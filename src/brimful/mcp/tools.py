@@ -127,11 +127,20 @@ class Pin(msgspec.Struct, forbid_unknown_fields=True):
     pinned: bool = True
 
 
+AskUser = Callable[[str], Awaitable[str]]
+"""Shows the user a question, and returns `accept`, `decline`, or something else if there is no answer."""
+
+
+async def _ask_nobody(_: str) -> str:
+    return ""
+
+
 class Toolbox:
     """What the tools do, for one tenant.
 
     With a `user`, they are bound to that user: they read the user's memories, rooms and contexts and the memories of
-    everybody, and change only the user's memories. Without `can_pin`, they leave pinned memories as they are.
+    everybody, and change only the user's memories. Without `can_pin`, they leave pinned memories as they are. With
+    `ask_user`, the user is asked whether to remember what a model wants to write.
     """
 
     def __init__(
@@ -142,12 +151,14 @@ class Toolbox:
         persona: str | None = None,
         model: str = DEFAULT_MODEL,
         can_pin: bool = False,
+        ask_user: AskUser | None = None,
     ) -> None:
         self._engine = engine
         self._user = user
         self._persona = persona
         self._model = model
         self._can_pin = can_pin
+        self._ask_user = ask_user or _ask_nobody
 
     # -- reading -----------------------------------------------------------------------------------------------------
 
@@ -248,9 +259,13 @@ class Toolbox:
     # -- writing -----------------------------------------------------------------------------------------------------
 
     async def remember(self, arguments: Remember) -> str:
-        """Write a memory and return its id."""
+        """Write a memory and return its id.
+
+        Whether its text comes from the user, or from a page that the model has read, cannot be known here. So it is
+        only proposed, and the client asks the user, if it can.
+        """
         replaced = await self._check_change(arguments.id, may_be_new=True) if arguments.id else None
-        memory = await self._engine.remember(
+        memory = await self._engine.propose(
             clean_text(arguments.text),
             type=arguments.type,
             user=self._require_user(arguments.user) or (replaced.user if replaced else None),
@@ -258,6 +273,17 @@ class Toolbox:
             id=arguments.id or None,
             source="mcp",
         )
+        if memory is None:
+            return "Nothing was written: this is remembered or proposed already, was rejected, or may not be written."
+        if memory.state == "proposed":
+            match await self._ask_user(f"Remember this?\n\n{memory.content}"):
+                case "accept":
+                    await self._engine.confirm_memories(memory.id)
+                case "decline":
+                    await self._engine.reject_memories(memory.id)
+                    return "The user does not want this to be remembered."
+                case _:
+                    return f"Proposed as {memory.id}. It is remembered when the user confirms it in Brimful."
         return f"Remembered as {memory.id}."
 
     async def forget(self, arguments: Forget) -> str:
@@ -529,7 +555,8 @@ TOOLS: Final = {
         ),
         Tool(
             name="remember",
-            description="Remember a lasting fact about the user, a project or a decision. Returns its id.",
+            description="Remember a lasting fact about the user, a project or a decision, if the user confirms it. "
+            "Returns its id.",
             arguments=Remember,
             run=Toolbox.remember,
             writes=True,

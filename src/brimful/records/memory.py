@@ -18,6 +18,12 @@ from brimful.records.base import (
 
 MemoryType = Literal["episodic", "semantic", "procedural"]
 MEMORY_TYPES: Final[tuple[str, ...]] = get_args(MemoryType)
+MemoryState = Literal["active", "proposed", "rejected"]
+MEMORY_STATES: Final[tuple[MemoryState, ...]] = get_args(MemoryState)
+Untrusted = Literal["propose", "trust", "ignore"]
+"""What becomes of text for memories that did not come from a user."""
+LEARNED: Final = "learned"
+"""The key of a learned memory's metadata that says what it was learned from."""
 
 
 class Memory(Record, frozen=True, kw_only=True, tag="memory"):
@@ -25,6 +31,9 @@ class Memory(Record, frozen=True, kw_only=True, tag="memory"):
 
     Memories of the same `cluster` can give way to the memory that is their `summary`. `source_message` is the id of the
     message it was taken from, which may have been removed since. `edited` is when it was last updated.
+
+    Only `active` memories are found and used. A `proposed` one waits until somebody confirms or rejects it; a
+    `rejected` one stays, so that it is not proposed again.
     """
 
     content: str
@@ -42,12 +51,20 @@ class Memory(Record, frozen=True, kw_only=True, tag="memory"):
     pinned: bool = False
     accesses: int = 0
     accessed: float | None = None
+    state: MemoryState = "active"
     metadata: dict[str, Any] = {}
 
     @property
     def scope(self) -> str:
         """The search scope: memories with the same owners are searched together."""
         return memory_scope(self.persona, self.user, self.room)
+
+    @property
+    def supersedes(self) -> tuple[str, ...]:
+        """The ids of the memories that it replaces when it is confirmed: at most one."""
+        learned = self.metadata.get(LEARNED)
+        id = learned.get("supersedes") if isinstance(learned, dict) else None
+        return (id,) if isinstance(id, str) else ()
 
     def __post_init__(self) -> None:
         optional = ("persona", "user", "room", "source_message", "cluster")
@@ -64,6 +81,9 @@ class Memory(Record, frozen=True, kw_only=True, tag="memory"):
             raise InvalidValue("summary", "needs a cluster: the one whose memories it summarizes")
         if self.type not in MEMORY_TYPES:
             raise InvalidValue("type", f"must be one of {', '.join(MEMORY_TYPES)}, not {validation.preview(self.type)}")
+        if self.state not in MEMORY_STATES:
+            reason = f"must be one of {', '.join(MEMORY_STATES)}, not {validation.preview(self.state)}"
+            raise InvalidValue("state", reason)
 
 
 class MemoryPage(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,6 +103,7 @@ class MemoryFilters(TypedDict, total=False):
     - `types`, `pinned`, `summary`: as in the memory.
     - `metadata`: values that its metadata must have, by key.
     - `archived`: archived memories, or those that are not. By default, archived ones are only found by id.
+    - `state`: memories in this state, by default `active` ones, also by id. None: in any state.
     """
 
     ids: Sequence[str] | None
@@ -97,6 +118,7 @@ class MemoryFilters(TypedDict, total=False):
     summary: bool | None
     metadata: Mapping[str, Any] | None
     archived: bool | None
+    state: MemoryState | None
 
 
 def memory_scope(persona: str | None, user: str | None, room: str | None) -> str:

@@ -1,7 +1,7 @@
 """Messages of a room, and summaries of them."""
 
 from math import isfinite
-from typing import Any
+from typing import Any, Final
 
 from brimful.core import validation
 from brimful.core.content import Part, Role, Text, require_role
@@ -20,6 +20,10 @@ from brimful.records.base import (
 )
 
 Content = str | tuple[Part, ...]
+FROM_TOOL: Final = "from_tool"
+"""The key of a message's metadata that says that a tool wrote it, whatever its role."""
+OTHER_TEXT: Final = (FROM_TOOL, "citations", "content_references")
+"""Keys of metadata that a message has if a tool wrote it, or if it cites pages."""
 
 
 class Message(Record, frozen=True, kw_only=True, gc=False, tag="message"):

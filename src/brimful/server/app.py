@@ -72,7 +72,8 @@ from brimful.wires.registry import default_wire, find_wire_by_path, served_wires
 
 MAX_EVENT_STREAMS: Final = 1_000
 """Concurrent event streams per API key."""
-_WRITES: Final = ("posted", "edited", "remembered", "janitor_ran", "learned")  # after which there is something to embed
+# After these, there may be something to embed.
+_WRITES: Final = ("posted", "edited", "remembered", "reviewed", "janitor_ran", "learned")
 _NOT_READY: Final = "not_ready"
 _NOT_FOUND: Final = 404
 _METHOD_NOT_ALLOWED: Final = 405

@@ -17,6 +17,7 @@ from brimful.errors import InvalidConfig, InvalidValue
 from brimful.mcp.tools import select_tools
 from brimful.providers import Limits
 from brimful.providers.address import parse_address
+from brimful.records.memory import Untrusted
 from brimful.records.own_calls import SpendingLimit
 from brimful.server.access import is_loopback_host
 from brimful.stores import connect
@@ -156,13 +157,15 @@ class RememberConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """Settings of `remember` mode. `other_rooms` is how many other rooms of the user are searched.
 
     Without a `policy`, conversations with tools get `agent`, and others `default`. `recall` overrides the policy's; its
-    limits are those of `fit` mode.
+    limits are those of `fit` mode. `untrusted` says what becomes of text for memories that did not come from a user, in
+    all modes and at `/mcp`.
     """
 
     policy: _ShortString | None = None
     recall: RecallMode | None = None
     embedder: _ShortString = "static"
     other_rooms: Annotated[int, Meta(ge=0, le=MAX_OTHER_ROOMS)] = 0
+    untrusted: Untrusted = "propose"
 
 
 class TelemetryConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

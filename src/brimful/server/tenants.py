@@ -136,5 +136,6 @@ class Tenants:
             clock=self._clock,
             record_share=self.record_share,
             own_calls=self._limit,
+            untrusted=self._remember.untrusted,
             indexing="elsewhere",
         ).open()

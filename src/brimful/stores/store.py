@@ -207,11 +207,11 @@ class Store(Transactions):
     record_access = WriteMethod(_memories.record_access)
 
     async def remove_memories(self, *, erase: bool = False, **filters: Unpack[MemoryFilters]) -> int:
-        """Remove the memories that match all filters (`MemoryFilters`), also archived ones. Returns their number.
+        """Remove the memories that match all filters (`MemoryFilters`), in any state. Returns their number.
 
         At least one filter is required. With `erase`, their content is also removed from past contexts.
         """
-        selected: MemoryFilters = {"archived": None, **filters}
+        selected: MemoryFilters = {"archived": None, "state": None, **filters}
         removed = 0
         while count := await self._write(partial(_memories.remove_memories, erase=erase, **selected)):
             removed += count

@@ -222,6 +222,7 @@ OPERATIONS: Final[tuple[Row, ...]] = (
     _get(
         "/memories", "List memories, newest first", "memories.list_page", record_views.MemoryList, queries.MemoriesQuery
     ),
+    _post("/memories/review", "Confirm or reject proposed memories", "memories.review", JanitorRun, queries.ReviewBody),
     _create("/memories", "Create a memory", "memories.create", record_views.MemoryView, queries.MemoryBody),
     _get(
         "/memories/{id:path}/chain",

@@ -8,6 +8,7 @@ from msgspec import UNSET, Meta, UnsetType
 from brimful.core.content import Role
 from brimful.engine.options import RetrievalOverrides
 from brimful.records import Lorebook, LoreEntry, Memory, MemoryType, Persona, Record, Room
+from brimful.records.memory import MemoryState
 from brimful.wires.registry import IncomingWire
 
 _Name = Annotated[str, Meta(min_length=1, max_length=1_000)]
@@ -137,6 +138,7 @@ class MemoriesQuery(MemoryQuery, frozen=True, kw_only=True):
     model: _Model | None = None
     archived: bool = False
     as_of: Annotated[float, Meta(description="Memories that were true at this time.")] | None = None
+    state: MemoryState = "active"
     q: Annotated[str, Meta(max_length=10_000, description="Words that must all occur.")] = ""
     before: Annotated[str, Meta(max_length=1_100, description="`next` of the previous page.")] = ""
     limit: _PageSize = 100
@@ -146,6 +148,7 @@ class RemoveMemoriesQuery(MemoryQuery, frozen=True, kw_only=True):
     """Which memories to remove: those that match all filters, archived ones too. At least one filter is required."""
 
     archived: bool | None = None
+    state: MemoryState | None = None
     erase: bool = False
 
 
@@ -179,6 +182,13 @@ class SessionsQuery(Input, frozen=True, kw_only=True):
     q: Annotated[str, Meta(max_length=1_000, description="Words that must all occur.")] = ""
     after: Annotated[str, Meta(max_length=100, description="`next` of the previous page.")] = ""
     limit: _PageSize = 50
+
+
+class ReviewBody(Input, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The ids of proposed memories: those to confirm, or those to reject."""
+
+    confirm: Annotated[list[_Name], Meta(max_length=1_000)] = []
+    reject: Annotated[list[_Name], Meta(max_length=1_000)] = []
 
 
 class WhatIfBody(Input, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -21,13 +21,21 @@ from brimful.records import Content, Entity, Lorebook, LoreEntry, Memory, Messag
 from brimful.records.base import validate_id
 from brimful.records.character import Character
 from brimful.records.memory import MemoryFilters, memory_cursor, parse_memory_cursor
+from brimful.records.runs import JanitorRun
 from brimful.retrieval.search import memory_scopes
 from brimful.server.errors import ApiError
 from brimful.server.inspector.catalogue import ContentCounter
 from brimful.server.inspector.context_cache import ContextCache
 from brimful.server.inspector.memory_history import MemoryHistory, find_origin, find_replaced
 from brimful.server.inspector.operation import Call
-from brimful.server.inspector.queries import ListQuery, MemoriesQuery, MessagesQuery, RemoveMemoriesQuery, RemoveQuery
+from brimful.server.inspector.queries import (
+    ListQuery,
+    MemoriesQuery,
+    MessagesQuery,
+    RemoveMemoriesQuery,
+    RemoveQuery,
+    ReviewBody,
+)
 from brimful.server.inspector.record_views import (
     EntryList,
     EntryView,
@@ -332,7 +340,7 @@ class Memories:
         memory = Memory(**defaults | body_fields(call.body, id="mem"))
         require_memory_content(memory)
         engine = await self._tenants.engine(call.tenant)
-        if await engine.store.memories(ids=[memory.id], limit=1):
+        if await engine.store.memories(ids=[memory.id], state=None, limit=1):
             raise id_conflict("memory", memory.id)
         await engine.remember_many([memory])
         return await self._shown(memory, call)
@@ -347,6 +355,14 @@ class Memories:
         else:
             await engine.remember_many([msgspec.structs.replace(memory, edited=self._clock())])
         return await self._shown(await _find_memory(engine.store, memory.id), call)
+
+    async def review(self, call: Call) -> JanitorRun:
+        """Confirm or reject proposed memories, in a run that can be undone."""
+        body: ReviewBody = call.body
+        engine = await self._tenants.engine(call.tenant)
+        if bool(body.confirm) == bool(body.reject):
+            raise ApiError("invalid", "confirm: pass either `confirm` or `reject`, with ids", param="confirm")
+        return await (engine.confirm_memories(body.confirm) if body.confirm else engine.reject_memories(body.reject))
 
     async def remove(self, call: Call) -> Removed:
         query: RemoveQuery = call.query
@@ -413,6 +429,7 @@ def _common_filters(query: MemoriesQuery | RemoveMemoriesQuery) -> MemoryFilters
         "metadata": _read_metadata(query.metadata),
         "pinned": query.pinned,
         "archived": query.archived,
+        "state": query.state,
     }
 
 

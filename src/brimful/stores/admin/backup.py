@@ -37,7 +37,7 @@ COPIED_TABLES: Final[dict[str, tuple[int, tuple[str, ...]]]] = {
         1,
         (
             *("id", "scope", "type", "persona", "user_id", "room", "hash", "at"),
-            *("pinned", "summary", "accesses", "accessed", "archived_by", "detail"),
+            *("pinned", "summary", "accesses", "accessed", "archived_by", "state", "detail"),
         ),
     ),
     "lore_entries": (1, ("id", "lorebook", "hash", "position", "detail")),

@@ -7,8 +7,9 @@ from typing import Final
 
 import msgspec
 
-from brimful.errors import InvalidValue, StoreUnavailable
+from brimful.errors import InvalidValue, StoreUnavailable, UnknownRecord
 from brimful.records import Memory, Message, Summary
+from brimful.records.memory import MemoryState
 from brimful.records.runs import Archival, JanitorChange, JanitorRun, LearningChange, MakeIndexEntry, MessagePosition
 from brimful.stores.encryption.cipher import decrypt, encrypt, storage_address
 from brimful.stores.index import documents
@@ -32,6 +33,11 @@ _LEARN = """
 INSERT INTO janitor_runs (tenant, kind, state, holder, started, heartbeat, ended, facts)
 VALUES (:tenant, 'learning', 'done', :holder, :now, :now, :now, :facts) RETURNING number
 """
+_REVIEW = """
+INSERT INTO janitor_runs (tenant, state, holder, started, heartbeat, ended, facts)
+VALUES (:tenant, 'done', :holder, :now, :now, :now, :facts) RETURNING number
+"""
+_SET_STATE = "UPDATE memories SET state = :state WHERE tenant = :tenant AND id IN :ids"
 _SAVE_LEARNED = """
 INSERT INTO learned_messages (tenant, scope, message, run) VALUES (:tenant, :scope, :message, :run)
 ON CONFLICT DO NOTHING
@@ -78,7 +84,8 @@ WHERE m.tenant = :tenant AND m.room = {_IN_ROOM} AND m.deleted = 0 AND m.archive
 ORDER BY m.seq
 """  # noqa: S608 - our own
 _UNUSED_MEMORIES: Final = f"""
-{MEMORIES} AND m.archived_by IS NULL AND m.pinned = 0 AND m.accesses = 0 AND m.at < :before AND m.id > :after
+{MEMORIES} AND m.archived_by IS NULL AND m.state = 'active' AND m.pinned = 0 AND m.accesses = 0 AND m.at < :before
+  AND m.id > :after
 ORDER BY m.id LIMIT :limit
 """
 _ARCHIVED_MESSAGES: Final = f"""
@@ -225,14 +232,53 @@ def undo_learning(session: Session, number: int | None, make_entry: MakeIndexEnt
     return msgspec.structs.replace(run, state="undone", ended=now)
 
 
+def review_memories(
+    session: Session,
+    ids: Sequence[str],
+    state: MemoryState,
+    make_entry: MakeIndexEntry,
+    *,
+    holder: str,
+    now: float,
+) -> JanitorRun:
+    """Confirm or reject proposed memories, as a run that can be undone. Raises if one of them is not proposed.
+
+    What a confirmed memory supersedes is archived, if it has the same owners and is not pinned.
+    """
+    session.dialect.lock(session, "memories")
+    known = {memory.id: memory for memory in list_memories(session, ids=ids, limit=len(ids), state="proposed")}
+    for id in ids:
+        if id not in known:
+            raise UnknownRecord("proposed memory", id)
+    facts = {"confirmed" if state == "active" else "rejected": len(known)}
+    row = session.row(_REVIEW, holder=holder, now=now, facts=msgspec.json.encode(facts))
+    number = row[0] if row else 0
+    run = JanitorRun(number=number, state="done", holder=holder, started=now, ended=now, facts=facts)
+    session.run(_SET_STATE, state=state, ids=list(known))
+    session.many(
+        _SAVE_UNDO, (_undo_row(session, run, id, memory.room or "", "proposed") for id, memory in known.items())
+    )
+    if state == "active":
+        documents.add_documents(session, [memory_entry(memory, make_entry(memory)) for memory in known.values()])
+        for memory in known.values():
+            superseded = list_memories(session, ids=memory.supersedes, scopes=[memory.scope], archived=False)
+            archive(session, "memories", number, tuple(each.id for each in superseded))
+    return run
+
+
 def restore_summaries(session: Session, run: JanitorRun, make_entry: MakeIndexEntry) -> None:
-    """Restore the summaries from before the run."""
+    """Restore the summaries from before the run, and propose memories again that it confirmed or rejected."""
     rows = session.rows(
         "SELECT item, room, body FROM janitor_undo WHERE tenant = :tenant AND run = :run", run=run.number
     )
     for item, room, body in rows:
-        before = msgspec.json.decode(decrypt(session, body, "janitor_undo", item, room), type=Summary | None)
-        if before is None:
+        before = msgspec.json.decode(
+            decrypt(session, body, "janitor_undo", item, room), type=Summary | MemoryState | None
+        )
+        if isinstance(before, str):
+            session.run(_SET_STATE, state=before, ids=[item])
+            documents.remove_documents(session, "memory", [item])
+        elif before is None:
             _remove_summaries(session, [item])
         else:
             save_summaries(session, [(before, make_entry(before))])
@@ -310,7 +356,9 @@ def _remove_summaries(session: Session, ids: Sequence[str]) -> None:
             erase_unused(session, [address])
 
 
-def _undo_row(session: Session, run: JanitorRun, id: str, room: str, before: Summary | None) -> dict[str, object]:
+def _undo_row(
+    session: Session, run: JanitorRun, id: str, room: str, before: Summary | MemoryState | None
+) -> dict[str, object]:
     body = encrypt(session, msgspec.json.encode(before), "janitor_undo", id, room)
     return {"run": run.number, "item": id, "room": room, "body": body}
 
@@ -377,6 +425,7 @@ class JanitorStore(Transactions):
     end = WriteMethod(end_run)
     learn = WriteMethod(apply_learning)
     undo_learning = WriteMethod(undo_learning)
+    review = WriteMethod(review_memories)
     runs = ReadMethod(list_runs)
     count_archived = ReadMethod(count_archived)
 

@@ -8,10 +8,10 @@ import msgspec
 from brimful.core.validation import preview
 from brimful.errors import InvalidValue
 from brimful.records import Memory
-from brimful.records.memory import MemoryFilters
+from brimful.records.memory import MEMORY_STATES, MemoryFilters
 from brimful.records.search import IndexEntry
 from brimful.stores.encryption.cipher import decrypt, encrypt
-from brimful.stores.index.documents import NewDocument, mark_scope_changed
+from brimful.stores.index.documents import NewDocument, mark_scope_changed, remove_documents
 from brimful.stores.session import Row, Session, prefix_end, validate_limit
 from brimful.stores.tables.contents import decode_text
 from brimful.stores.tables.writes import erase_record, remove_row, upsert
@@ -32,22 +32,25 @@ _DETAIL: Final = msgspec.json.Decoder(_Detail)
 
 _PUT: Final = """
 INSERT INTO memories (
-  tenant, id, scope, type, persona, user_id, room, hash, at, pinned, summary, accesses, accessed, detail)
+  tenant, id, scope, type, persona, user_id, room, hash, at, pinned, summary, accesses, accessed, state, detail)
 VALUES (
-  :tenant, :id, :scope, :type, :persona, :user_id, :room, :hash, :at, :pinned, :summary, :accesses, :accessed, :detail)
+  :tenant, :id, :scope, :type, :persona, :user_id, :room, :hash, :at, :pinned, :summary, :accesses, :accessed, :state,
+  :detail)
 ON CONFLICT (tenant, id) DO UPDATE SET scope = excluded.scope, type = excluded.type, persona = excluded.persona,
   user_id = excluded.user_id, room = excluded.room, hash = excluded.hash, at = excluded.at, pinned = excluded.pinned,
-  summary = excluded.summary, detail = excluded.detail, archived_by = NULL
+  summary = excluded.summary, state = excluded.state, detail = excluded.detail, archived_by = NULL
 """
 READ_MEMORIES: Final = """
 SELECT m.id, m.type, m.persona, m.user_id, m.room, m.at, m.pinned, m.summary, m.accesses, m.accessed, m.detail, m.scope,
-  m.hash, c.body
+  m.hash, m.state, c.body
 FROM memories m LEFT JOIN contents c ON c.tenant = m.tenant AND c.hash = m.hash
 WHERE m.tenant = :tenant
 """
 NEWEST: Final = " ORDER BY m.at DESC, m.id LIMIT :limit"
 _COUNT: Final = "SELECT count(*) FROM memories m WHERE m.tenant = :tenant"
-_USERS: Final = "SELECT DISTINCT m.user_id FROM memories m WHERE m.tenant = :tenant AND m.archived_by IS NULL"
+_USERS: Final = """
+SELECT DISTINCT m.user_id FROM memories m WHERE m.tenant = :tenant AND m.archived_by IS NULL AND m.state = 'active'
+"""
 _CONDITIONS: Final = {
     "ids": "m.id IN :ids",
     "scopes": "m.scope IN :scopes",
@@ -64,8 +67,10 @@ _PAGE_ROWS: Final = 500  # read at once, to compare their metadata
 
 
 def save_memories(session: Session, memories: Sequence[tuple[Memory, IndexEntry]]) -> None:
-    """Write memories, replacing those with the same ids. Access counts are kept."""
+    """Write memories, replacing those with the same ids. Access counts are kept. Search finds only active ones."""
     upsert(session, "memories", _PUT, memories, row=_row, document=memory_document)
+    last = {memory.id: memory.state for memory, _ in memories}
+    remove_documents(session, "memory", [id for id, state in last.items() if state != "active"])
 
 
 def update_memory(
@@ -186,10 +191,12 @@ def _where(**filters: Unpack[MemoryFilters]) -> tuple[str, dict[str, Any]]:
     archived = _flag("archived", given.get("archived"))
     if "archived" not in given and given.get("ids") is None:
         archived = False
+    state = _state(given.get("state", "active"))
     conditions = [
         *(_CONDITIONS[field] for field in values),
         *(f"m.{field} = {int(flag)}" for field, flag in flags.items() if flag is not None),
         *([] if archived is None else [f"m.archived_by IS {'NOT NULL' if archived else 'NULL'}"]),
+        *([] if state is None else [f"m.state = '{state}'"]),
     ]
     return "".join(f" AND {condition}" for condition in conditions), values
 
@@ -208,6 +215,15 @@ def _string(field: str, value: object) -> str | None:
     return value
 
 
+def _state(value: object) -> str | None:
+    if value is None:
+        return None
+    for state in MEMORY_STATES:
+        if value == state:
+            return state
+    raise InvalidValue("state", f"must be one of {', '.join(MEMORY_STATES)}, not {preview(value)}")
+
+
 def _flag(field: str, value: object) -> bool | None:
     if value is not None and not isinstance(value, bool):
         raise InvalidValue(field, f"must be true or false, not {preview(value)}")
@@ -220,7 +236,7 @@ def pin_memory(session: Session, id: str, *, pinned: bool = True) -> bool:
         raise InvalidValue("pinned", f"must be true or false, not {preview(pinned)}")
     sql = (
         "UPDATE memories SET pinned = :pinned WHERE tenant = :tenant AND id = :id AND archived_by IS NULL "
-        "RETURNING scope"
+        "AND state = 'active' RETURNING scope"
     )
     found = session.row(sql, id=id, pinned=int(pinned))
     if found is not None:  # cached search results are out of date
@@ -245,7 +261,7 @@ def record_access(session: Session, ids: Iterable[str], *, at: float) -> None:
 
 
 def decode_memory(session: Session, row: Row) -> Memory:
-    id, type, persona, user, room, at, pinned, summary, accesses, accessed, _, _, hash, body = row
+    id, type, persona, user, room, at, pinned, summary, accesses, accessed, _, _, hash, state, body = row
     return Memory(
         id=id,
         content=decode_text(session, body, hash),
@@ -258,6 +274,7 @@ def decode_memory(session: Session, row: Row) -> Memory:
         summary=bool(summary),
         accesses=accesses,
         accessed=accessed,
+        state=state,
         **msgspec.structs.asdict(_decode_detail(session, row)),
     )
 
@@ -281,6 +298,7 @@ def _row(session: Session, memory: Memory, hash: str) -> dict[str, Any]:
         "summary": int(memory.summary),
         "accesses": memory.accesses,
         "accessed": memory.accessed,
+        "state": memory.state,
         "detail": encrypt(session, detail, "memories", memory.id, memory.scope, hash),
     }
 

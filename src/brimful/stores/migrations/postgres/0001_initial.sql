@@ -109,6 +109,7 @@ CREATE TABLE memories (
   accesses BIGINT NOT NULL,
   accessed DOUBLE PRECISION,
   archived_by BIGINT, -- the janitor run that archived it
+  state TEXT COLLATE "C" NOT NULL DEFAULT 'active', -- active, proposed, rejected
   detail BYTEA NOT NULL, -- importance, source, metadata
   PRIMARY KEY (tenant, id)
 );
@@ -118,6 +119,7 @@ CREATE INDEX memories_by_user ON memories (tenant, user_id);
 CREATE INDEX memories_by_time ON memories (tenant, at DESC, id);
 CREATE INDEX memories_pinned ON memories (tenant, scope) WHERE pinned = 1;
 CREATE INDEX memories_summaries ON memories (tenant, scope) WHERE summary = 1;
+CREATE INDEX memories_by_state ON memories (tenant, state, at DESC, id) WHERE state <> 'active';
 
 CREATE TABLE lore_entries (
   tenant TEXT COLLATE "C" NOT NULL,

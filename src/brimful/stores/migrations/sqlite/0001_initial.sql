@@ -108,6 +108,7 @@ CREATE TABLE memories (
   accesses INTEGER NOT NULL,
   accessed REAL,
   archived_by INTEGER, -- the janitor run that archived it
+  state TEXT NOT NULL DEFAULT 'active', -- active, proposed, rejected
   detail BLOB NOT NULL, -- importance, source, metadata
   PRIMARY KEY (tenant, id)
 ) STRICT, WITHOUT ROWID;
@@ -117,6 +118,7 @@ CREATE INDEX memories_by_user ON memories (tenant, user_id);
 CREATE INDEX memories_by_time ON memories (tenant, at DESC, id);
 CREATE INDEX memories_pinned ON memories (tenant, scope) WHERE pinned = 1;
 CREATE INDEX memories_summaries ON memories (tenant, scope) WHERE summary = 1;
+CREATE INDEX memories_by_state ON memories (tenant, state, at DESC, id) WHERE state <> 'active';
 
 CREATE TABLE lore_entries (
   tenant TEXT NOT NULL,
