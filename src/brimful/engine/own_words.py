@@ -5,10 +5,12 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-MAX_TYPED: Final = 2_000  # characters; a longer message is taken for a paste as a whole
+MAX_TYPED: Final = 2_000  # characters; more than these, without what is marked as quoted, are taken for a paste
+_MAX_READ: Final = 10_000  # characters of a message in which quotations are looked for
 QUOTED: Final = "[…]"
 """Stands for a quoted part."""
 _MIN_JSON: Final = 40  # characters; a shorter object or list may be a part of a sentence
+_MAX_BRACKETS: Final = 30  # of a message that may begin an object or a list; from the next one on, it is taken for data
 _HIDDEN: Final = re.compile(r"[\U000e0000-\U000e007f\U000e0100-\U000e01ef]")
 """Tag characters and supplementary variation selectors, which are invisible and can encode any text."""
 _SOURCES: Final = (
@@ -24,11 +26,9 @@ _QUOTES: Final = tuple(
         r"\[quote\b[^\]\n]{0,100}\][\s\S]*?(?:\[/quote\]|\Z)",
         r"\"{3}[\s\S]*?(?:\"{3}|\Z)",
         r"<!--[\s\S]*?(?:-->|\Z)",
-        r"<([a-z][\w:.-]*)(?:\s[^<>]*)?>(?:[\s\S]*</\1\s*>)?",  # up to the last end tag of this name
-        r"</?[a-z][^<>]*>",
         r"^[ \t]*[>＞|].*$",  # a block quote, or a line of a table
         r"[“„«「『][^“„«»”」』]{40,}[”“»」』]",
-        r"(?<!\w)\"[^\"\n]{40,}\"",
+        r"(?<![\w.,!?;\"])\"(?=\S)[^\"\n]{39,}\S\"(?!\w)",
         r"`[^`\n]{40,}`",
         r"[a-z0-9+/]{60,}={0,2}",  # encoded data
         # From the head of a forwarded or answered message on:
@@ -41,7 +41,13 @@ _QUOTES: Final = tuple(
         r"^[^\n]{0,120}\b(?:wrote|schrieb|a écrit|escribió|ha scritto|escreveu|пишет)\b[^\n]{0,40}:[ \t]*$[\s\S]*",
     )
 )
-_CITED: Final = re.compile(rf"(\b(?:{_SOURCES})\b[^\n:.!?]{{0,60}}:\s+)\S[\s\S]{{39,}}", re.IGNORECASE)
+_TAGGED: Final = re.compile(
+    r"(`[^`\n]{1,39}`)"  # short code stays, since it may name a tag
+    r"|<(?:br|hr|img|input|link|meta|source|wbr)(?=[\s/>])[^<>]*>"  # elements without an end
+    r"|<([a-z][\w.-]*)(?:\s[^<>]*)?>(?:[\s\S]*</\2\s*>|[\s\S]*)",  # up to the last end tag of this name, if any
+    re.IGNORECASE,
+)
+_CITED: Final = re.compile(rf"(\b(?:{_SOURCES})\b[^\n:.!?]{{0,60}}:\s+)\S+(?:\s+\S+){{5,}}\s*", re.IGNORECASE)
 """What follows "the page says:" or "here is the e-mail:", if it is more than a few words."""
 
 
@@ -53,15 +59,18 @@ def own_words(text: str) -> str:
     >>> own_words("<document>I live in Rome.</document>")
     ''
     """
-    own = without_hidden(text)
-    if len(own) > MAX_TYPED:
+    if len(text) > _MAX_READ:
         return ""
+    own = without_hidden(text)
     for start, end in reversed(list(_find_json(own))):
         own = own[:start] + QUOTED + own[end:]
     for pattern in _QUOTES:
         own = pattern.sub(QUOTED, own)
+    own = _TAGGED.sub(lambda found: found[1] or QUOTED, own)
     own = _CITED.sub(rf"\1{QUOTED}", own)
-    return own if re.search(r"\w", own) else ""
+    if len(own) > MAX_TYPED:
+        return ""
+    return own if own == text or re.search(r"\w", own) else ""
 
 
 def without_hidden(text: str) -> str:
@@ -80,11 +89,15 @@ def normalize_fact(text: str) -> str:
 
 def _find_json(text: str) -> Iterator[tuple[int, int]]:
     """Yield where objects and lists begin and end."""
-    decoder, end = json.JSONDecoder(), 0
+    decoder, end, tried = json.JSONDecoder(), 0, 0
     for match in re.finditer(r"[{\[]", text):
         start = match.start()
         if start < end:
             continue
+        tried += 1
+        if tried > _MAX_BRACKETS:
+            yield start, len(text)
+            return
         try:
             _, stop = decoder.raw_decode(text, start)
         except (ValueError, RecursionError):
