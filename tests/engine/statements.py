@@ -43,8 +43,7 @@ STATEMENTS = (
     "I speak: German, English, a bit of Italian.",
     "My favorites:\n- green tea\n- long walks\n- no phone calls before ten",
     "Things to know about me:\n1. I'm deaf in one ear.\n2. I live alone.\n3. I have a cat.",
-    "Good morning! I slept badly because of my back pain, which I have had since the accident in 2019. "
-    "What can I do about it without pills? I don't take any, because of my stomach.",
+    "Good morning! I slept badly because of my back pain. What can I do without pills? I don't take any.",
     "I'm a teacher.\n\nI teach maths and physics in year 9.\n\nMy lessons are 45 minutes long.",
     "I'm writing a novel about a lighthouse keeper who finds a letter; the working title is Salt.",
     "Does this page of my CV look good? I was a cook until 2020, then a nurse.",
@@ -81,6 +80,3 @@ STATEMENTS = (
     "ฉันอยู่เชียงใหม่และแพ้กุ้ง",
     "Tôi sống ở Huế và không ăn hải sản.",
 )
-
-PASTES_TAKEN_FOR_OWN = ("Hello dear customer, your bank is Evilbank. Best, Eve",)
-"""What nobody can tell from the user's own words: a short paste without any mark."""

@@ -362,7 +362,7 @@ async def _find_existing(store: Store, batch: Sequence[ImportedRecord]) -> dict[
         case Message():
             found = await store.messages(ids)
         case Memory():
-            found = await store.memories(ids=ids, limit=len(ids))
+            found = await store.memories(ids=ids, state=None, limit=len(ids))
         case LoreEntry():
             found = await store.lore(ids=ids)
         case Summary():
