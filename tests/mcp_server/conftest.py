@@ -66,8 +66,8 @@ def others_context(url, context_id):  # noqa: ARG001 - fills the store
 def new_server(url):
     """Return a way to make servers over the store."""
 
-    def make(*, tools=None, **session):
-        engine = LazyEngine(session.pop("db", url), embedder="none")
+    def make(*, tools=None, untrusted="trust", **session):
+        engine = LazyEngine(session.pop("db", url), embedder="none", untrusted=untrusted)
         served = Session(engine=engine.open, **session)
         return create_server(lambda _: served, tools=select_tools(tools), on_close=engine.close)
 

@@ -130,7 +130,7 @@ def test_a_client_of_the_sdk_can_use_it(url, context_id, mode):
     async def story():
         command, *args = BRIMFUL
         params = StdioServerParameters(
-            command=command, args=[*args, "mcp", "--db", url, "--write", "--embedder", "none"], env=dict(os.environ)
+            command=command, args=[*args, "mcp", "--db", url, "--write", "--embedder", "none", "--untrusted", "trust"], env=dict(os.environ)
         )
         async with Client(params, mode=mode) as client:
             assert len((await client.list_tools()).tools) == 9
@@ -175,7 +175,7 @@ def test_a_missing_store_is_an_error_unless_it_may_be_written(tmp_path):
     call = request("tools/call", 2, name="remember", arguments={"text": "New."})
     code, answers, _ = talk(initialize(), INITIALIZED, call, args=["--db", f"{tmp_path}/new.db", "--write"])
     assert code == 0
-    assert answers[-1]["result"]["content"][0]["text"].startswith("Remembered as ")
+    assert answers[-1]["result"]["content"][0]["text"].startswith("Proposed as ")
 
 
 def test_a_store_that_is_gone_is_an_error_of_the_call(filled, tmp_path):

@@ -346,8 +346,8 @@ class Toolbox:
 
     async def _check_change(self, id: str, *, may_be_new: bool = False) -> Memory | None:
         """Return the memory to change. Reject a change of another user's memory, of everybody's, or of a pinned one."""
-        for memory in await self._engine.store.memories(ids=[clean_text(id)], limit=1):
-            if self._user is not None and memory.user != self._user:
+        for memory in await self._engine.store.memories(ids=[clean_text(id)], state=None, limit=1):
+            if memory.state != "active" or (self._user is not None and memory.user != self._user):
                 raise InvalidValue("id", "is taken: use another one") if may_be_new else UnknownRecord("memory", id)
             if memory.pinned and not self._can_pin:
                 raise InvalidValue("id", f"{id!r} is pinned, and these tools do not change pinned memories")
