@@ -45,6 +45,7 @@ FAILING = [
     *("user remove nope", "user show nope", "version --nope", "db tenants --db {none}", "work --db {none}"),
     *("sessions show nope", "sessions cache nope", "sessions lost nope", "sessions recall nope p1"),
     *("sessions list --program nope", "sessions import nope", "memory audit --db {none}", "install nope"),
+    *("memory confirm nope", "memory reject --all nope"),
     *("bench nope", "hook --nope"),
     "doctor --config nope.toml",
 ]

@@ -130,7 +130,9 @@ def test_a_client_of_the_sdk_can_use_it(url, context_id, mode):
     async def story():
         command, *args = BRIMFUL
         params = StdioServerParameters(
-            command=command, args=[*args, "mcp", "--db", url, "--write", "--embedder", "none", "--untrusted", "trust"], env=dict(os.environ)
+            command=command,
+            args=[*args, "mcp", "--db", url, "--write", "--embedder", "none", "--untrusted", "trust"],
+            env=dict(os.environ),
         )
         async with Client(params, mode=mode) as client:
             assert len((await client.list_tools()).tools) == 9

@@ -576,7 +576,7 @@ def _fields(status: MemoryStatus) -> list[tuple[str, str]]:
         ("room", memory.room or ""),
         ("importance", output.format_number(memory.importance)),
         ("pinned", "yes" if memory.pinned else "no"),
-        ("state", memory.state),
+        ("state", "" if memory.state == "active" else memory.state),
         ("source", memory.source),
         ("source message", f"{memory.source_message or ''}{removed}"),
         ("cluster", memory.cluster or ""),
