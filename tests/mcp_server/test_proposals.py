@@ -1,4 +1,4 @@
-"""What a model asks to remember is used only after the user has said yes: the model may obey a page that it has read."""
+"""What a model asks to remember is used only after the user has said yes: a page may have told the model to."""
 
 import asyncio
 

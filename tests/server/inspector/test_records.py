@@ -302,3 +302,25 @@ def test_no_query_breaks_a_list(reader, path, query):
     clean = {name: value.encode("utf-8", "replace").decode() for name, value in query.items()}
     answer = reader.get(ROOT + path, params=clean)
     assert answer.status_code in (200, 400), answer.text
+
+
+def test_proposals_are_listed_confirmed_and_rejected(ask, get):
+    for id in ("bank", "tea"):
+        ask("POST", "/memories", 201, id=id, content=f"A page said {id}.", user="ada", state="proposed")
+    before = get("/memories")["memories"]
+    assert not {each["id"] for each in before} & {"bank", "tea"}
+    ask("GET", "/memories/bank", 404)
+    ask("POST", "/memories", 409, id="bank", content="x")
+    assert {each["id"] for each in get("/memories", state="proposed")["memories"]} == {"bank", "tea"}
+    for wrong in ({"confirm": []}, {"confirm": ["tea"], "reject": ["bank"]}):
+        assert ask("POST", "/memories/review", 400, **wrong)["error"]["param"] == "confirm"
+    ask("POST", "/memories/review", 404, confirm=["tea", "nuts"])
+    done = ask("POST", "/memories/review", confirm=["tea"])
+    assert (done["kind"], done["facts"]) == ("janitor", {"confirmed": 1})
+    assert ask("POST", "/memories/review", reject=["bank"])["facts"] == {"rejected": 1}
+    assert [each["id"] for each in get("/memories", state="rejected")["memories"]] == ["bank"]
+    assert {each["id"] for each in get("/memories")["memories"]} == {each["id"] for each in before} | {"tea"}
+    for _ in range(2):
+        ask("POST", "/janitor/undo")
+    assert len(get("/memories", state="proposed")["memories"]) == 2
+    assert get("/memories")["memories"] == before
