@@ -13,7 +13,7 @@ from brimful.sessions.events import Call, Compaction, Piece, Unknown
 from brimful.sessions.files import find_session, find_sessions
 from brimful.sessions.lost import find_losses
 from brimful.sessions.records import SessionRecords
-from brimful.sessions.secrets import mask
+from brimful.secrets import mask
 from brimful.sessions.window import Window, find_counter, read_windows
 from sessions.session_files import PARA, START, ClaudeCode, all_programs, codex, gemini_cli, hermes, opencode
 

@@ -111,12 +111,12 @@ async def write_lines(lines: AsyncIterator[Any], out: Path | None) -> None:
             sys.stdout.flush()
             await _write_each(lines, sys.stdout.buffer, advance)
             return
-        with _atomic_file(out) as file:
+        with atomic_file(out) as file:
             await _write_each(lines, file, advance)
 
 
 @contextmanager
-def _atomic_file(out: Path) -> Iterator[BinaryIO]:
+def atomic_file(out: Path) -> Iterator[BinaryIO]:
     """Open a file for writing that replaces the old one when it is complete."""
     if out.exists() and not out.is_file():  # a pipe or a device
         with out.open("wb") as file:

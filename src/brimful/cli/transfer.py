@@ -1,21 +1,34 @@
 """`brimful import` and `brimful export`: move conversations between a store and files."""
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import msgspec
 import typer
 
 from brimful.cli import output
-from brimful.cli.files import source_name, write_lines
+from brimful.cli.files import atomic_file, source_name, write_lines
 from brimful.cli.options import Json, StoreOptions
 from brimful.cli.output import Failure, Table, columns, progress
-from brimful.cli.records import OutFile
 from brimful.cli.store import has_store, with_database, with_engine
-from brimful.formats import DamageReport, ImportedRecord, Reader, Skipped, check_files, format_names, read_checked
-from brimful.records import Lorebook, Persona, Room
+from brimful.formats import (
+    DamageReport,
+    ImportedItem,
+    Reader,
+    Skipped,
+    check_files,
+    file_name,
+    format_names,
+    is_unedited,
+    mark_of,
+    read_checked,
+    write_memory,
+)
+from brimful.records import Lorebook, Memory, Persona, Room
 from brimful.views.explain import plural
 
 if TYPE_CHECKING:
@@ -32,6 +45,8 @@ Examples:
   brimful import export.json --room support --db sqlite:///chat.db
   brimful import train-*.jsonl.gz --dry-run
   brimful import half-downloaded.json --salvage
+  brimful import ~/.claude-mem/claude-mem.db --user ada
+  brimful import notes --format markdown
   brimful import chatgpt-export.zip --queue --tenant acme
   brimful import chat.jsonl --json | jq .skipped"""
 
@@ -59,13 +74,17 @@ def register(app: typer.Typer) -> None:
     app.command("export", epilog=EXPORT_EXAMPLES)(export)
 
 
-def import_files(
+def import_files(  # noqa: PLR0913 - the options of a command
     *,
     paths: Annotated[
         list[str], typer.Argument(metavar="PATH", help="Files, folders or zip archives. `-` reads standard input.")
     ],
     room: Annotated[
         str | None, typer.Option("--room", metavar="ID", help="The room to add messages to. Default: the file's name.")
+    ] = None,
+    user: Annotated[
+        str | None,
+        typer.Option("--user", metavar="ID", help="Whose memories and rooms these are, if a file does not say."),
     ] = None,
     format: ImportFormat = None,
     salvage: Annotated[
@@ -81,15 +100,17 @@ def import_files(
     target: StoreOptions,
     as_json: Json = False,
 ) -> None:
-    """Import conversations from other programs.
+    """Import conversations and memories from other programs.
 
     Reads exports of ChatGPT, Claude, Slack and Discord; chats, character cards
     and lorebooks of SillyTavern, or its whole folder; messages of OpenAI,
-    LangChain and LlamaIndex; and the output of `brimful export`. The format
-    is detected; use --format if that fails.
+    LangChain and LlamaIndex; memories of mem0, Letta, claude-mem, Zep and
+    Graphiti, and MEMORY.md, CLAUDE.md or AGENTS.md; and the output of `brimful
+    export`. The format is detected; use --format if that fails.
 
-    Existing records are not changed, so you can import a file again after it
-    has grown, or after an interrupted import.
+    Existing records are not changed, except for memories that are newer in
+    the file, so you can import a file again after it has grown, or after an
+    interrupted import.
 
     All files are checked before anything is written. If a file is damaged
     (truncated, not JSON, not UTF-8, a zip bomb), the command fails and the
@@ -101,14 +122,14 @@ def import_files(
     if queue:
         if dry_run:
             raise typer.BadParameter("cannot be combined with --dry-run", param_hint="'--queue'")
-        added = _queue_imports(paths, room, format, salvage=salvage, target=target)
+        added = _queue_imports(paths, room, format, user=user, salvage=salvage, target=target)
         text = f"{plural(added, 'import')} queued for `brimful work --import-folder`"
         output.show({"queued": added}, text, as_json=as_json)
         return
     from brimful.engine.transfer import ImportTally  # noqa: PLC0415 - slow to import
 
     tally = ImportTally()
-    with Reader(paths, room=room, format=format) as walk:
+    with Reader(paths, room=room, format=format, user=user) as walk:
         if dry_run:
             _preview_import(walk, tally, target, salvage=salvage, quiet=as_json)
         else:
@@ -117,12 +138,12 @@ def import_files(
 
 
 def _queue_imports(
-    paths: Sequence[str], room: str | None, format: str | None, *, salvage: bool, target: StoreOptions
+    paths: Sequence[str], room: str | None, format: str | None, *, user: str | None, salvage: bool, target: StoreOptions
 ) -> int:
     """Add a job for each path, and return how many were not queued already."""
     from brimful.engine.transfer import ImportFile  # noqa: PLC0415 - see above
 
-    files = [ImportFile(path=path, room=room, format=format, salvage=salvage) for path in paths]
+    files = [ImportFile(path=path, room=room, format=format, user=user, salvage=salvage) for path in paths]
 
     async def queue(database: "Database") -> int:
         store = database.tenant(target.tenant)
@@ -183,7 +204,7 @@ def _import_records(walk: Reader, tally: "ImportTally", target: StoreOptions, *,
         with_engine(write, target=target, new=True)
 
 
-def _first_record(found: Iterator[ImportedRecord | Skipped], tally: "ImportTally") -> list[ImportedRecord]:
+def _first_record(found: Iterator[ImportedItem], tally: "ImportTally") -> list[ImportedItem]:
     """Return the first record, if there is one; count skipped items before it."""
     for record in found:
         if not isinstance(record, Skipped):
@@ -217,6 +238,8 @@ def _empty_import_message(intake: "ImportReport", paths: Sequence[str]) -> str:
 def _import_fields(intake: "ImportReport", *, dry_run: bool) -> Iterator[tuple[str, str]]:
     yield ("would import" if dry_run else "imported"), ", ".join(_record_counts(intake)) or "nothing new"
     yield "rooms", f"{intake.rooms:,}"
+    yield "updated", plural(intake.updated, "memory") if intake.updated else ""
+    yield "archived", plural(intake.archived, "memory") if intake.archived else ""
     yield "already there", f"{intake.known:,}" if intake.known else ""
     yield "skipped", f"{sum(skips.count for skips in intake.skipped):,}" if intake.skipped else ""
 
@@ -245,17 +268,25 @@ Examples:
   brimful export --tenant acme --out acme.jsonl
   brimful export | brimful import - --db postgresql://ada@db.example.org/chat
   brimful export --room support --format openai --out support.jsonl
-  brimful export --persona nova --format card --out nova.json"""
+  brimful export --persona nova --format card --out nova.json
+  brimful export --format markdown --out memories"""
 
 EXPORT_FORMATS: Final = {
     "records": ("room", "persona", "lorebook", ""),
     "openai": ("room",),
     "sillytavern": ("room",),
     "card": ("persona",),
+    "markdown": ("",),
 }
 """The formats, and what each can hold; the empty string means everything."""
 
 _EXPORT_KINDS: Final[dict[str, type[Any]]] = {"room": Room, "persona": Persona, "lorebook": Lorebook}
+
+
+OutPath = Annotated[
+    Path | None,
+    typer.Option("--out", "-o", metavar="PATH", help="Write to this file, or folder, instead of standard output."),
+]
 
 
 def complete_export_format(incomplete: str) -> list[str]:
@@ -281,7 +312,7 @@ def export(
             autocompletion=complete_export_format,
         ),
     ] = "records",
-    out: OutFile = None,
+    out: OutPath = None,
     target: StoreOptions,
 ) -> None:
     """Export everything, or one room, persona or lorebook.
@@ -292,6 +323,9 @@ def export(
     exported. The other formats are for other programs; data that came from
     one of them is written back without loss. To export a lorebook for other
     programs, use `brimful lorebook export`.
+
+    The format markdown writes the memories into the folder --out, one file
+    for each. Files that you edited since the last export are left alone.
     """
     chosen = {"room": room, "persona": persona, "lorebook": lorebook}
     named = [(kind, id) for kind, id in chosen.items() if id is not None]
@@ -302,12 +336,68 @@ def export(
         raise typer.BadParameter(f"{format!r} is not one of {', '.join(EXPORT_FORMATS)}", param_hint="'--format'")
     if kind not in EXPORT_FORMATS[format]:
         needed = " or ".join(f"--{each}" for each in EXPORT_FORMATS[format] if each)
-        raise typer.BadParameter(f"{format} needs {needed}", param_hint="'--format'")
+        reason = f"{format} needs {needed}" if needed else f"{format} cannot be combined with --{kind}"
+        raise typer.BadParameter(reason, param_hint="'--format'")
+
+    if format == "markdown":
+        _export_markdown(out, target)
+        return
+    if out is not None and out.is_dir():
+        raise typer.BadParameter(f"{output.one_line(str(out))} is a directory", param_hint="'--out'")
 
     async def write(engine: "Engine") -> None:
         await write_lines(await _export_lines(engine.store, kind, id, format), out)
 
     with_engine(write, target=target)
+
+
+def _export_markdown(folder: Path | None, target: StoreOptions) -> None:
+    """Write each memory into a file of its own, and show how many there are."""
+    if folder is None:
+        raise typer.BadParameter("markdown needs a folder: `--out FOLDER`", param_hint="'--out'")
+    if folder.exists() and not folder.is_dir():
+        raise typer.BadParameter(f"{output.one_line(str(folder))} is not a folder", param_hint="'--out'")
+
+    async def write(engine: "Engine") -> Counter[str]:
+        from brimful.engine.transfer import read_memories  # noqa: PLC0415 - see above
+
+        counts: Counter[str] = Counter()
+        names = _names_by_mark(folder)
+        with progress("export", None, quiet=False, unit="memories", to_file=True) as advance:
+            async for memory in read_memories(engine.store):
+                name = file_name(memory)
+                counts[_write_unless_edited(folder / names.get(mark_of(name), name), memory)] += 1
+                advance(counts.total())
+        return counts
+
+    counts = with_engine(write, target=target)
+    output.show_fields(
+        [
+            ("exported", plural(counts["written"], "memory")),
+            ("unchanged", f"{counts['unchanged']:,}" if counts["unchanged"] else ""),
+            ("edited by you", f"{counts['edited']:,}; `brimful import` reads them" if counts["edited"] else ""),
+        ]
+    )
+
+
+def _write_unless_edited(path: Path, memory: Memory) -> Literal["written", "unchanged", "edited"]:
+    """Write a memory as Markdown, unless the file has been edited since it was written."""
+    text = write_memory(memory).encode()
+    if path.exists():
+        old = path.read_bytes()
+        if old == text:
+            return "unchanged"
+        if not is_unedited(old.decode(errors="replace")):
+            return "edited"
+    with atomic_file(path) as file:
+        file.write(text)
+    return "written"
+
+
+def _names_by_mark(folder: Path) -> dict[str, str]:
+    """Return the files of a folder, which is made if there is none: a memory keeps the name of its file."""
+    folder.mkdir(parents=True, exist_ok=True)
+    return {mark_of(file.name): file.name for file in folder.iterdir()}
 
 
 async def _export_lines(store: "Store", kind: str, id: str, format: str) -> AsyncIterator[Any]:

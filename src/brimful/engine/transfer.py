@@ -18,8 +18,10 @@ from brimful.core.validation import preview
 from brimful.engine.engine import Engine
 from brimful.errors import InvalidValue
 from brimful.formats import (
+    ImportedItem,
     ImportedRecord,
     Reader,
+    Replaces,
     Skipped,
     check_files,
     read_checked,
@@ -74,18 +76,23 @@ class SkippedGroup(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ImportReport(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of an import: new records by kind, new messages by role, known records, skipped items."""
+    """The result of an import: new records by kind, new messages by role, known records, skipped items.
+
+    `updated` memories were older in the store, and `archived` ones are gone from their file.
+    """
 
     rooms: int
     records: dict[str, int]
     roles: dict[str, int]
     known: int
+    updated: int = 0
+    archived: int = 0
     skipped: tuple[SkippedGroup, ...]
 
     @property
     def read(self) -> int:
         """Number of records that could be read, new or not."""
-        return sum(self.records.values()) + self.known
+        return sum(self.records.values()) + self.known + self.updated + self.archived
 
 
 class ImportTally:
@@ -96,6 +103,8 @@ class ImportTally:
         self._records: Counter[str] = Counter()
         self._roles: Counter[str] = Counter()
         self._known = 0
+        self._updated = 0
+        self._archived = 0
         self._skips: Counter[str] = Counter()
         self._locations: dict[str, list[str]] = {}
 
@@ -111,6 +120,14 @@ class ImportTally:
         for record in records:
             self._note(record)
             self._known += 1
+
+    def add_updated(self, memories: Iterable[Memory]) -> None:
+        """Count memories that are newer than those in the store."""
+        self._updated += sum(1 for _ in memories)
+
+    def add_archived(self, memories: Iterable[Memory]) -> None:
+        """Count memories that are gone from their file."""
+        self._archived += sum(1 for _ in memories)
 
     def add_skipped(self, skipped: Skipped) -> None:
         """Count an item that was skipped, by its reason."""
@@ -129,6 +146,8 @@ class ImportTally:
             records=dict(self._records),
             roles=dict(self._roles.most_common()),
             known=self._known,
+            updated=self._updated,
+            archived=self._archived,
             skipped=tuple(
                 SkippedGroup(reason=reason, count=count, locations=tuple(self._locations[reason]))
                 for reason, count in self._skips.most_common()
@@ -152,7 +171,7 @@ def get_record_kind(record: Record) -> str:
     return str(record.__struct_config__.tag)
 
 
-ImportItems = Iterator[ImportedRecord | Skipped]
+ImportItems = Iterator[ImportedItem]
 BatchCallback = Callable[[], None]
 LocationCallback = Callable[[], str]
 """Returns the location of the last item, as `file:line` or `file[index]`; empty if unknown."""
@@ -188,6 +207,11 @@ async def import_records(
         async for batch in batches:
             for records in batch.in_write_order():
                 await _write_batch(engine, records, batch.locations, tally)
+            for replaced in batch.replaced:
+                gone, back = await _find_replaced(engine.store, replaced)
+                await engine.load([*gone, *back])
+                tally.add_archived(gone)
+                tally.add_updated(back)
             on_batch()
     if index:
         await engine.index_deferred()
@@ -199,6 +223,7 @@ class ImportFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     path: str
     room: str | None = None
     format: str | None = None
+    user: str | None = None
     salvage: bool = False
 
     def resolve(self, folder: Path) -> Path:
@@ -214,7 +239,7 @@ async def import_file(
 ) -> ImportReport:
     """Import a file, and index its messages. What an earlier attempt imported is not imported again."""
     tally = ImportTally()
-    with Reader([str(file.resolve(folder))], room=file.room, format=file.format) as reader:
+    with Reader([str(file.resolve(folder))], room=file.room, format=file.format, user=file.user) as reader:
         if not file.salvage:
             await asyncio.to_thread(check_files, reader, on_progress=on_batch)
         records = reader.records() if file.salvage else read_checked(reader)
@@ -240,7 +265,13 @@ async def preview_import(
     async with aclosing(_read_ahead(_make_batches(items, get_location, _LIMITS), tally)) as batches:
         async for batch in batches:
             for records in batch.in_write_order():
-                tally.add_new(await _select_new(store, records, batch.locations, tally) if store else records)
+                new, newer = await _select_new(store, records, batch.locations, tally) if store else (records, [])
+                tally.add_new(new)
+                tally.add_updated(newer)
+            for replaced in batch.replaced:
+                gone, back = await _find_replaced(store, replaced) if store else ([], [])
+                tally.add_archived(gone)
+                tally.add_updated(back)
             on_batch()
 
 
@@ -251,6 +282,7 @@ class _Batch:
         self.groups: dict[tuple[type[ImportedRecord], str], list[ImportedRecord]] = {}
         self.locations: Locations = {}
         self.skipped: list[Skipped] = []
+        self.replaced: list[Replaces] = []
         self.size = 0
 
     def is_full(self, limits: BatchLimits) -> bool:
@@ -283,6 +315,9 @@ def _make_batches(items: ImportItems, get_location: LocationCallback, limits: Ba
             batch = _Batch()
         if isinstance(item, Skipped):
             batch.skipped.append(item)
+            continue
+        if isinstance(item, Replaces):
+            batch.replaced.append(item)
             continue
         if refusal := _find_refusal(item):
             prefix = f"{get_location()}: " if get_location() else ""
@@ -333,21 +368,53 @@ def _group_key(record: ImportedRecord) -> tuple[type[ImportedRecord], str]:
 async def _write_batch(
     engine: Engine, batch: Sequence[ImportedRecord], locations: Locations, tally: ImportTally
 ) -> None:
-    new = await _select_new(engine.store, batch, locations, tally)
+    new, newer = await _select_new(engine.store, batch, locations, tally)
+    if new or newer:
+        await engine.load([*new, *newer], defer=True)
+        tally.add_updated(newer)
     if new:
-        await engine.load(new, defer=True)
         await _count_written(engine.store, new, locations, tally)
 
 
 async def _select_new(
     store: Store, batch: Sequence[ImportedRecord], locations: Locations, tally: ImportTally
-) -> list[ImportedRecord]:
-    """Return the records that are not in the store, and count the others."""
+) -> tuple[list[ImportedRecord], list[Memory]]:
+    """Return the records that are not in the store, and the memories that are older there. Count the others."""
     known = await _find_existing(store, batch)
+    newer = []
     for record in batch:
-        if record.id in known:
-            _count_existing(record, known[record.id], _describe_location(record, locations), tally)
-    return [record for record in batch if record.id not in known]
+        stored = known.get(record.id)
+        if isinstance(record, Memory) and isinstance(stored, Memory) and (update := _find_update(record, stored)):
+            newer.append(update)
+        elif stored is not None:
+            _count_existing(record, stored, _describe_location(record, locations), tally)
+    return [record for record in batch if record.id not in known], newer
+
+
+def _find_update(memory: Memory, stored: Memory) -> Memory | None:
+    """Return a memory as it is in a file, if it was changed there after it was changed in the store; otherwise None.
+
+    A file that says nothing of updates only has the time of the file.
+    """
+    changed = memory.at if memory.edited is None else memory.edited
+    if changed <= (stored.at if stored.edited is None else stored.edited):
+        return None
+    at = stored.at if memory.edited is None else memory.at
+    same = msgspec.structs.replace(
+        memory, at=at, edited=stored.edited, accesses=stored.accesses, accessed=stored.accessed
+    )
+    return None if same == stored else msgspec.structs.replace(same, edited=changed)
+
+
+async def _find_replaced(store: Store, replaced: Replaces) -> tuple[list[Memory], list[Memory]]:
+    """Return the memories that are gone from a file, archived, and those that are in it again."""
+    gone, back = [], []
+    async for memory in read_memories(store, prefix=replaced.prefix):
+        if memory.id not in replaced.keep and not memory.archived:
+            gone.append(msgspec.structs.replace(memory, archived=True, ended=replaced.at))
+        elif memory.id in replaced.keep and memory.archived and memory.ended is not None:
+            back.append(msgspec.structs.replace(memory, archived=False, ended=None))
+    return gone, back
 
 
 def _describe_location(record: ImportedRecord, locations: Locations) -> str:
@@ -427,6 +494,15 @@ async def read_messages(store: Store, room: Room) -> AsyncIterator[Message]:
         positions = range(first, min(first + PAGE_RECORDS, last + 1))
         for entry in await store.messages_at(room.id, positions, include_archived=True):
             yield entry.message
+
+
+async def read_memories(store: Store, *, prefix: str = "") -> AsyncIterator[Memory]:
+    """Yield all memories whose ids start with a prefix, newest first, including archived ones."""
+    before, after = None, ""
+    while page := await store.memories(before=before, after=after, prefix=prefix, archived=None, limit=PAGE_RECORDS):
+        for memory in page:
+            yield memory
+        before, after = page[-1].at, page[-1].id
 
 
 async def export_room(store: Store, room: Room) -> AsyncIterator[ImportedRecord]:

@@ -204,6 +204,10 @@ class Siblings:
                 self._json[name] = None
         return self._json[name]
 
+    def read_relative(self, file: str, path: str) -> bytes | None:
+        """Return the file at a path relative to another file; None if there is none, or it is too long."""
+        return self.read(_resolve(file, path), self._limits.sibling_bytes)
+
     def has(self, file: str, path: str) -> bool:
         """Return whether there is a file at a path relative to another file."""
         return _resolve(file, path) in self._names

@@ -66,6 +66,15 @@ def join_id(*parts: object) -> str:
     return f"{id[: MAX_ID_CHARS - len(mark) - 1]}~{mark}"
 
 
+def content_key(*content: object) -> str:
+    """Return 32 characters that are the same for the same content.
+
+    >>> len(content_key("a", 1)), content_key("a") == content_key("b")
+    (32, False)
+    """
+    return _digest(b"", content).hex()
+
+
 def _digest(before: bytes, values: object) -> bytes:
     return hashlib.blake2b(before + msgspec.json.encode(values), digest_size=16).digest()
 

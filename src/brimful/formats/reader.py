@@ -10,6 +10,8 @@ from pathlib import Path, PurePosixPath
 from types import TracebackType
 from typing import Final, Self, TypeVar
 
+import msgspec
+
 from brimful.core.validation import clean_text
 from brimful.errors import DamagedFile, ImportRefused, InvalidValue
 from brimful.formats.character_card import PNG_SIGNATURE
@@ -26,7 +28,8 @@ from brimful.formats.files import (
     open_file,
 )
 from brimful.formats.registry import BUILTIN_FORMATS, detect_format, has_json_name, load_formats
-from brimful.formats.source import Entry, Format, ImportedRecord, Skipped, Source
+from brimful.formats.source import Entry, Format, ImportedItem, Skipped, Source
+from brimful.records import Memory, Room
 
 BACKUP_FOLDERS: Final = frozenset({"backups", "thumbnails", "__MACOSX", ".git"})
 """Folders with copies of other files, or with nothing to import: SillyTavern saves old chats in `backups`."""
@@ -46,6 +49,8 @@ _IMAGE_NAME_PREFIXES: Final = ("file-", "file_")
 _DALLE_FOLDER: Final = "dalle-generations"
 _PROGRESS_STEP: Final = 100  # records, or conversations, between two progress reports
 
+_DATABASE_PARTS: Final = ("-wal", "-shm", "-journal")  # files of SQLite, read together with the database
+
 T = TypeVar("T")
 
 
@@ -53,7 +58,7 @@ class Reader:
     """Reads all files at the given paths, one at a time, and knows how far it is.
 
     Messages that name no room go into `room`. All files have the given `format`, or it is detected for each: among the
-    given `formats`, or among all that are installed.
+    given `formats`, or among all that are installed. Memories and rooms of nobody belong to `user`.
     """
 
     def __init__(
@@ -64,10 +69,12 @@ class Reader:
         format: str | None = None,
         limits: Limits = DEFAULT_LIMITS,
         formats: Sequence[Format] | None = None,
+        user: str | None = None,
     ) -> None:
         self._paths = paths
         self._formats = formats
         self._room = room
+        self._user = user
         self._format = format
         self._limits = limits
         self._spool = Spool()
@@ -104,11 +111,16 @@ class Reader:
         """The name of the current file; empty between two files."""
         return self._current.name if self._current else ""
 
-    def records(self) -> Iterator[ImportedRecord | Skipped]:
+    def records(self) -> Iterator[ImportedItem]:
         """Yield all records of all files, from the beginning."""
-        return self._walk(Format.read_records)
+        return map(self._with_owner, self._walk(Format.read_records))
 
-    def scan(self) -> Iterator[Entry | ImportedRecord | Skipped]:
+    def _with_owner(self, item: ImportedItem) -> ImportedItem:
+        if self._user is not None and isinstance(item, Memory | Room) and item.user is None:
+            return msgspec.structs.replace(item, user=self._user)
+        return item
+
+    def scan(self) -> Iterator[Entry | ImportedItem]:
         """Yield everything that is damaged, as `records` does, among records or the JSON values that they are in."""
         return self._walk(Format.scan)
 
@@ -223,7 +235,7 @@ class DamageReport:
         self._locations = 0
         self._readable = 0
 
-    def records(self) -> Iterator[ImportedRecord | Skipped]:
+    def records(self) -> Iterator[ImportedItem]:
         for record in self._reader.records():
             if not isinstance(record, Skipped):
                 self._readable += 1
@@ -247,7 +259,7 @@ class DamageReport:
             self._first.append(DamagedFile(damage.location, damage.reason))
 
 
-def read_checked(reader: Reader) -> Iterator[ImportedRecord | Skipped]:
+def read_checked(reader: Reader) -> Iterator[ImportedItem]:
     """Yield all records of files that `check_files` has passed. Damage now means that they changed in the meantime."""
     for record in reader.records():
         if isinstance(record, Skipped) and record.damaged:
@@ -279,8 +291,9 @@ def _read_plugin(
 
 
 def _is_ignorable(source: Source) -> bool:
-    """Return whether it is an empty list in a folder, as Slack writes many, or an image that belongs to a chat."""
-    return source.is_in_folder and (source.head.strip() in _EMPTY_JSON or _is_chat_image(source))
+    """Return whether it is an empty list in a folder, as Slack writes many, or belongs to another file."""
+    belongs = _is_chat_image(source) or source.path.name.endswith(_DATABASE_PARTS)
+    return source.is_in_folder and (source.head.strip() in _EMPTY_JSON or belongs)
 
 
 def _is_chat_image(source: Source) -> bool:

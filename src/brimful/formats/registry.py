@@ -10,14 +10,20 @@ from brimful.formats import (
     character_card,
     chatgpt,
     claude,
+    claude_mem,
     discord,
     langchain,
+    letta,
     llamaindex,
     lorebooks,
+    markdown,
+    mem0,
+    notes,
     openai,
     records,
     sillytavern,
     slack,
+    zep,
 )
 from brimful.formats.character_card import PNG_SIGNATURE
 from brimful.formats.source import Format, Skipped, Source, is_utf16
@@ -32,7 +38,8 @@ _IMAGE_STARTS: Final = (b"\xff\xd8\xff", b"GIF8", b"RIFF")
 BUILTIN_FORMATS: Final = tuple(
     module.FORMAT
     for module in (
-        *(records, chatgpt, claude, discord, slack),
+        *(records, markdown, notes, mem0, claude_mem, letta, zep),
+        *(chatgpt, claude, discord, slack),
         *(character_card, lorebooks, sillytavern, langchain, llamaindex, openai),
     )
 )
@@ -72,7 +79,7 @@ def detect_format(source: Source, name: str | None = None, *, formats: Sequence[
     for format in load_formats(name)[0] if formats is None else formats:
         if format in BUILTIN_FORMATS and is_utf16(source):
             raise DamagedFile(source.name, "is UTF-16, not UTF-8: convert it first (iconv -f UTF-16 -t UTF-8)")
-        if name is not None or (not (format in BUILTIN_FORMATS and _is_binary(source)) and _recognizes(format, source)):
+        if name is not None or (_may_read(format, source) and _recognizes(format, source)):
             return format
     if not source.head.strip():
         raise InvalidValue(source.name, "is empty")
@@ -89,6 +96,10 @@ def has_json_name(source: Source) -> bool:
 def _is_binary(source: Source) -> bool:
     """Return whether a file is binary and no PNG. A database may contain JSON as well, and must not be recognized."""
     return b"\0" in source.head and not source.head.startswith(PNG_SIGNATURE) and not has_json_name(source)
+
+
+def _may_read(format: Format, source: Source) -> bool:
+    return format.reads_binary or format not in BUILTIN_FORMATS or not _is_binary(source)
 
 
 def _recognizes(format: Format, source: Source) -> bool:

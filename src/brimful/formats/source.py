@@ -4,6 +4,8 @@
 """
 
 import re
+import shutil
+import tempfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
@@ -63,6 +65,17 @@ class Skipped(msgspec.Struct, frozen=True):
         return cls(error.field, error.reason, damaged=isinstance(error, DamagedFile))
 
 
+class Replaces(msgspec.Struct, frozen=True):
+    """The end of a file whose memories have ids with this prefix: stored ones that are not kept are archived.
+
+    `at` is when the file was changed.
+    """
+
+    prefix: str
+    keep: frozenset[str]
+    at: float
+
+
 class Source:
     """A file to import, plain or gzip, by its path or as one of the files of a folder; `-` is standard input.
 
@@ -94,7 +107,7 @@ class Source:
             self.size, self.modified = opened.size, opened.modified
             self._stream = decompress(self._file, limits)
             self.head = self._read_head().removeprefix(_BOM)
-            stack.pop_all()
+            self._stack = stack.pop_all()
 
     def __enter__(self) -> Self:
         """Return itself; the file is open until the end of the `with` block."""
@@ -103,7 +116,7 @@ class Source:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._file.close()
+        self._stack.close()
 
     @property
     def closed(self) -> bool:
@@ -121,6 +134,28 @@ class Source:
             return self._file.tell() * self._stored // max(1, self.size)
         except ValueError:  # another thread may close it at any time, so `closed` is no help
             return self._stored
+
+    @property
+    def local_path(self) -> Path | None:
+        """Where it is on disk; None if it is compressed, in an archive, or standard input."""
+        plain = self._stream is self._file and isinstance(self._file, BufferedReader)
+        return Path(self._file.name) if plain and isinstance(self._file.name, str) else None
+
+    @property
+    def place(self) -> str:
+        """Its absolute path on disk, or its name if it is not a plain file there."""
+        return self.name if self.local_path is None else self.local_path.resolve().as_posix()
+
+    @cached_property
+    def path_on_disk(self) -> Path:
+        """Where it is on disk, or a temporary copy, for what can only be read by its path."""
+        if self.local_path is not None:
+            return self.local_path
+        folder = self._stack.enter_context(tempfile.TemporaryDirectory())
+        copy = Path(folder) / "copy"
+        with copy.open("wb") as file:
+            shutil.copyfileobj(self.stream(), file)
+        return copy
 
     @cached_property
     def keys(self) -> frozenset[str]:
@@ -223,6 +258,10 @@ class Source:
     def sibling(self, path: str) -> Any:
         """Return the JSON of another file of the folder or archive, by its relative path; None if there is none."""
         return self._siblings.json(self._path, path) if self._siblings else None
+
+    def read_sibling(self, path: str) -> bytes | None:
+        """Return another file of the folder or archive, by its relative path; None if there is none, or it is huge."""
+        return self._siblings.read_relative(self._path, path) if self._siblings else None
 
     def has_sibling(self, path: str) -> bool:
         """Return whether the folder or archive has a file at a relative path."""
@@ -375,22 +414,27 @@ ImportedRecord = (
 """A record that a format may yield. Ids are idempotency keys: the same file must always give the same ids."""
 
 
+ImportedItem = ImportedRecord | Replaces | Skipped
+
+
 class Format(msgspec.Struct, frozen=True, kw_only=True):
     """A file format. `recognizes` looks at the `head`, `outline` and `keys` of a source; `read` yields its records.
 
-    If it `reads_entries`, nothing can be damaged but the entries of the source.
+    If it `reads_entries`, nothing can be damaged but the entries of the source. Only a format that `reads_binary` is
+    asked about binary files.
     """
 
     name: str
     description: str
     recognizes: Callable[[Source], bool]
-    read: Callable[[Source], Iterator[ImportedRecord | Skipped]]
+    read: Callable[[Source], Iterator[ImportedItem]]
     reads_entries: bool = False
+    reads_binary: bool = False
 
-    def read_records(self, source: Source) -> Iterator[ImportedRecord | Skipped]:
+    def read_records(self, source: Source) -> Iterator[ImportedItem]:
         return self.read(source)
 
-    def scan(self, source: Source) -> Iterator[Entry | ImportedRecord | Skipped]:
+    def scan(self, source: Source) -> Iterator[Entry | ImportedItem]:
         """Yield its entries, if damage shows there: this takes a fraction of the time. Otherwise, yield its records.
 
         In a folder, records may be made from other files as well.

@@ -213,7 +213,7 @@ class _Hook:
         from brimful.plugins.transcripts import read_transcript  # noqa: PLC0415 - see above
         from brimful.records import Message  # noqa: PLC0415
         from brimful.retrieval.documents import make_document  # noqa: PLC0415
-        from brimful.sessions.secrets import mask  # noqa: PLC0415
+        from brimful.secrets import mask  # noqa: PLC0415
 
         room = self._log.room
         said = read_transcript(path, start)

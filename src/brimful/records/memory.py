@@ -30,10 +30,11 @@ class Memory(Record, frozen=True, kw_only=True, tag="memory"):
     """A fact to remember. It belongs to a persona, a user, a room, a combination of them, or to all (None).
 
     Memories of the same `cluster` can give way to the memory that is their `summary`. `source_message` is the id of the
-    message it was taken from, which may have been removed since. `edited` is when it was last updated.
+    message it was taken from, which may have been removed since. `edited` is when it was last updated, and `ended` when
+    it stopped being true.
 
     Only `active` memories are found and used. A `proposed` one waits until somebody confirms or rejects it; a
-    `rejected` one stays, so that it is not proposed again.
+    `rejected` one stays, so that it is not proposed again. One that is `archived` is in no context and no search.
     """
 
     content: str
@@ -52,6 +53,8 @@ class Memory(Record, frozen=True, kw_only=True, tag="memory"):
     accesses: int = 0
     accessed: float | None = None
     state: MemoryState = "active"
+    ended: float | None = None
+    archived: bool = False
     metadata: dict[str, Any] = {}
 
     @property
@@ -71,10 +74,10 @@ class Memory(Record, frozen=True, kw_only=True, tag="memory"):
         normalize_fields(self, texts=("source", "content"), optional=optional, times=("at",))
         validation.normalize_field(self, "importance", validate_share, "")
         check_integer("accesses", self.accesses)
-        for field in ("accessed", "edited"):
+        for field in ("accessed", "edited", "ended"):
             if getattr(self, field) is not None:
                 validation.normalize_field(self, field, validate_time, "")
-        for field in ("pinned", "summary"):
+        for field in ("archived", "pinned", "summary"):
             if type(getattr(self, field)) is not bool:
                 raise InvalidValue(field, f"must be true or false, not {validation.preview(getattr(self, field))}")
         if self.summary and self.cluster is None:
@@ -84,6 +87,23 @@ class Memory(Record, frozen=True, kw_only=True, tag="memory"):
         if self.state not in MEMORY_STATES:
             reason = f"must be one of {', '.join(MEMORY_STATES)}, not {validation.preview(self.state)}"
             raise InvalidValue("state", reason)
+
+
+class MemoryFields(TypedDict, total=False):
+    """The fields of a memory but its id and its content."""
+
+    type: MemoryType
+    persona: str | None
+    user: str | None
+    room: str | None
+    importance: float
+    source: str
+    at: float
+    edited: float | None
+    ended: float | None
+    archived: bool
+    pinned: bool
+    metadata: dict[str, Any]
 
 
 class MemoryPage(msgspec.Struct, frozen=True, kw_only=True):

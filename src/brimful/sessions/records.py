@@ -9,10 +9,10 @@ from brimful.core.content import Role, ToolCall, ToolResult
 from brimful.formats.ids import join_id
 from brimful.formats.lenient import parse_object
 from brimful.records import Content, Message, Room
+from brimful.secrets import mask
 from brimful.sessions.events import Category, Piece, Unknown
 from brimful.sessions.files import SessionFile
 from brimful.sessions.lines import Progress
-from brimful.sessions.secrets import mask
 
 POSITION = "position"
 _SKIPPED: frozenset[Category] = frozenset({"system", "tools", "thinking", "summary"})

@@ -96,7 +96,9 @@ _PURGE: Final = f"""
 UPDATE messages SET deleted = {PURGED}, archived_by = NULL WHERE tenant = :tenant AND deleted = 0 AND id IN (
   SELECT id FROM messages WHERE tenant = :tenant AND archived_by < :before LIMIT :limit) RETURNING id, hash, room, seq
 """  # noqa: S608 - our own
-_PURGE_MEMORIES: Final = "DELETE FROM memories WHERE tenant = :tenant AND archived_by < :before RETURNING id, hash"
+_PURGE_MEMORIES: Final = """
+DELETE FROM memories WHERE tenant = :tenant AND archived_by > 0 AND archived_by < :before RETURNING id, hash
+"""
 _COUNT: Final = """
 SELECT (SELECT count(*) FROM messages WHERE tenant = :tenant AND archived_by IS NOT NULL),
   (SELECT count(*) FROM memories WHERE tenant = :tenant AND archived_by IS NOT NULL)

@@ -26,23 +26,27 @@ class _Detail(msgspec.Struct, array_like=True):
     cluster: str | None = None
     source_message: str | None = None
     edited: float | None = None
+    ended: float | None = None
 
 
 _DETAIL: Final = msgspec.json.Decoder(_Detail)
 
 _PUT: Final = """
 INSERT INTO memories (
-  tenant, id, scope, type, persona, user_id, room, hash, at, pinned, summary, accesses, accessed, state, detail)
+  tenant, id, scope, type, persona, user_id, room, hash, at, pinned, summary, accesses, accessed, archived_by, state,
+  detail)
 VALUES (
-  :tenant, :id, :scope, :type, :persona, :user_id, :room, :hash, :at, :pinned, :summary, :accesses, :accessed, :state,
-  :detail)
+  :tenant, :id, :scope, :type, :persona, :user_id, :room, :hash, :at, :pinned, :summary, :accesses, :accessed,
+  :archived_by, :state, :detail)
 ON CONFLICT (tenant, id) DO UPDATE SET scope = excluded.scope, type = excluded.type, persona = excluded.persona,
   user_id = excluded.user_id, room = excluded.room, hash = excluded.hash, at = excluded.at, pinned = excluded.pinned,
-  summary = excluded.summary, state = excluded.state, detail = excluded.detail, archived_by = NULL
+  summary = excluded.summary, state = excluded.state, detail = excluded.detail,
+  archived_by = CASE WHEN excluded.archived_by IS NULL THEN NULL
+    ELSE coalesce(memories.archived_by, excluded.archived_by) END
 """
 READ_MEMORIES: Final = """
 SELECT m.id, m.type, m.persona, m.user_id, m.room, m.at, m.pinned, m.summary, m.accesses, m.accessed, m.detail, m.scope,
-  m.hash, m.state, c.body
+  m.hash, m.state, c.body, m.archived_by
 FROM memories m LEFT JOIN contents c ON c.tenant = m.tenant AND c.hash = m.hash
 WHERE m.tenant = :tenant
 """
@@ -63,14 +67,15 @@ _CONDITIONS: Final = {
     "user_prefix": "m.user_id >= :user_prefix",
     "user_prefix_end": "m.user_id < :user_prefix_end",
 }
+NO_RUN: Final = 0  # in `archived_by`: the memory was written as an archived one
 _PAGE_ROWS: Final = 500  # read at once, to compare their metadata
 
 
 def save_memories(session: Session, memories: Sequence[tuple[Memory, IndexEntry]]) -> None:
     """Write memories, replacing those with the same ids. Access counts are kept. Search finds only active ones."""
     upsert(session, "memories", _PUT, memories, row=_row, document=memory_document)
-    last = {memory.id: memory.state for memory, _ in memories}
-    remove_documents(session, "memory", [id for id, state in last.items() if state != "active"])
+    last = {memory.id: memory for memory, _ in memories}
+    remove_documents(session, "memory", [id for id, each in last.items() if each.archived or each.state != "active"])
 
 
 def update_memory(
@@ -261,7 +266,7 @@ def record_access(session: Session, ids: Iterable[str], *, at: float) -> None:
 
 
 def decode_memory(session: Session, row: Row) -> Memory:
-    id, type, persona, user, room, at, pinned, summary, accesses, accessed, _, _, hash, state, body = row
+    id, type, persona, user, room, at, pinned, summary, accesses, accessed, _, _, hash, state, body, archived_by = row
     return Memory(
         id=id,
         content=decode_text(session, body, hash),
@@ -275,6 +280,7 @@ def decode_memory(session: Session, row: Row) -> Memory:
         accesses=accesses,
         accessed=accessed,
         state=state,
+        archived=archived_by is not None,
         **msgspec.structs.asdict(_decode_detail(session, row)),
     )
 
@@ -299,6 +305,7 @@ def _row(session: Session, memory: Memory, hash: str) -> dict[str, Any]:
         "accesses": memory.accesses,
         "accessed": memory.accessed,
         "state": memory.state,
+        "archived_by": NO_RUN if memory.archived else None,
         "detail": encrypt(session, detail, "memories", memory.id, memory.scope, hash),
     }
 
