@@ -30,6 +30,7 @@ def test_a_memory_comes_back_as_it_was(store, run):
         pinned=True,
         accesses=2,
         accessed=4.5,
+        ended=4.75,
         metadata={"why": ["said so"]},
     )
     run(store.save_memories([(memory, known("k1")[1])]))
@@ -44,6 +45,17 @@ def test_a_memory_written_again_keeps_its_accesses(store, run):
     (memory,) = run(store.memories())
     assert (memory.content, memory.accesses, memory.accessed, memory.at) == ("Ada drinks coffee", 2, 6.0, 7.0)
     assert run(occurring(store, ["memory:::"], ["tea", "coffee", "drinks"])).document_frequency == (0, 1, 1)
+
+
+def test_an_archived_memory_is_stored_but_in_no_search(store, run):
+    run(store.save_memories([known("k1", archived=True, ended=2.0), known("k2")]))
+    assert ids(run(store.memories())) == ["k2"]
+    (archived,) = run(store.memories(archived=True))
+    assert (archived.id, archived.archived, archived.ended) == ("k1", True, 2.0)
+    assert run(occurring(store, ["memory:::"], ["tea"])).document_frequency == (1,)
+    run(store.save_memories([known("k1")]))
+    assert run(occurring(store, ["memory:::"], ["tea"])).document_frequency == (2,)
+    assert run(store.memories(archived=True)) == []
 
 
 def test_the_last_of_an_id_in_one_call_stands(store, run):

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from brimful.core.validation import decode_json
-from brimful.formats.databases import has_table, is_database, read_columns, read_rows
+from brimful.formats.databases import has_table, is_database, read_rows
 from brimful.formats.ids import content_key, join_id
 from brimful.formats.lenient import as_dict, as_id, as_str, parse_time, without_empty
 from brimful.formats.memories import is_json, make_memory, read_items
@@ -49,7 +49,7 @@ def read(source: Source) -> Iterator[ImportedRecord | Skipped]:
 
 def _read_database(source: Source) -> Iterator[ImportedRecord | Skipped]:
     for table, kind in (("observations", "observation"), ("session_summaries", "summary")):
-        if not read_columns(source, table):
+        if not has_table(source, table):
             continue
         for row in read_rows(source, f"SELECT rowid AS number, * FROM {table} ORDER BY rowid"):  # noqa: S608 - ours
             if isinstance(row, Skipped):
@@ -57,7 +57,7 @@ def _read_database(source: Source) -> Iterator[ImportedRecord | Skipped]:
             else:
                 yield from _make(source, source.location, kind, dict(row))
     for table, reason in NOT_A_MEMORY.items():
-        if read_columns(source, table):
+        if has_table(source, table):
             for row in read_rows(source, f"SELECT rowid FROM {table} ORDER BY rowid"):  # noqa: S608 - ours
                 yield row if isinstance(row, Skipped) else Skipped(source.location, reason)
 

@@ -6,6 +6,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Final
 
+from brimful.errors import DamagedFile
 from brimful.formats.source import Skipped, Source
 
 _MAGIC: Final = b"SQLite format 3\0"
@@ -18,26 +19,13 @@ def is_database(source: Source) -> bool:
 
 
 def has_table(source: Source, table: str, *names: str) -> bool:
-    """Return whether a database has a table with these columns."""
+    """Return whether a database has a table with these columns. Raise `DamagedFile` if it cannot be read."""
     try:
         with _connect(source) as connection:
-            return set(names) <= columns_of(connection, table)
-    except sqlite3.Error:
-        return False
-
-
-def columns_of(connection: sqlite3.Connection, table: str) -> set[str]:
-    """Return the columns of a table; none if there is no such table."""
-    return {str(row["name"]) for row in connection.execute("SELECT name FROM pragma_table_info(?)", [table])}
-
-
-def read_columns(source: Source, table: str) -> set[str]:
-    """Return the columns of a table of a database; none if there is no such table."""
-    try:
-        with _connect(source) as connection:
-            return columns_of(connection, table)
-    except sqlite3.Error:
-        return set()
+            rows = connection.execute("SELECT name FROM pragma_table_info(?)", [table]).fetchall()
+    except sqlite3.Error as error:
+        raise DamagedFile(source.name, _reason(error)) from None
+    return bool(rows) and set(names) <= {row["name"] for row in rows}
 
 
 def read_rows(source: Source, sql: str) -> Iterator[sqlite3.Row | Skipped]:
@@ -54,7 +42,11 @@ def read_rows(source: Source, sql: str) -> Iterator[sqlite3.Row | Skipped]:
                     source.stream().seek(min(source.size, source.size * row[0] // total))
                 yield row
     except sqlite3.Error as error:
-        yield Skipped(source.name, f"cannot be read as a database: {error}", damaged=True)
+        yield Skipped(source.name, _reason(error), damaged=True)
+
+
+def _reason(error: sqlite3.Error) -> str:
+    return f"cannot be read as a database: {error}"
 
 
 def _table(sql: str) -> str:

@@ -49,7 +49,7 @@ def read(source: Source) -> Iterator[ImportedRecord | Skipped]:
             fields[key] = entry.data
     if agents:
         yield from _read_agents(source, agents, blocks)
-    elif fields or blocks:  # one object: an agent, a block or a passage
+    elif fields or blocks:  # one agent
         lists = [data for _, data in blocks]
         yield from _read_one(source, source.name, {**fields, "blocks": lists} if lists else fields)
 

@@ -203,4 +203,5 @@ FORMAT: Final = Format(
     description="memories as Markdown files, one each, as `brimful export --format markdown` writes them",
     recognizes=recognizes,
     read=read,
+    reads_binary=True,  # a text may have a null character
 )

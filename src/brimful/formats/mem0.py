@@ -40,7 +40,6 @@ def read(source: Source) -> Iterator[ImportedRecord | Skipped]:
 
 
 def _read_json(source: Source) -> Iterator[ImportedRecord | Skipped]:
-    fields: dict[str, Any] = {}
     for key, entry in read_items(source, "results", "memories"):
         if isinstance(entry, Skipped):
             yield entry
@@ -51,10 +50,6 @@ def _read_json(source: Source) -> Iterator[ImportedRecord | Skipped]:
                 yield from _make(source, f"{entry.location}: results[{index}]", item)
         elif key in ("", "results", "memories"):
             yield Skipped(entry.location, "is not a memory of mem0")
-        else:
-            fields[key] = entry.data
-    if "memory" in fields:  # the answer of `get`
-        yield from _make(source, source.name, fields)
 
 
 def _make(source: Source, location: str, data: dict[str, Any]) -> Iterator[ImportedRecord | Skipped]:

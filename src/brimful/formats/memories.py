@@ -5,12 +5,14 @@ from typing import Any, Final, Unpack
 
 from brimful.core.validation import decode_json
 from brimful.errors import BrimfulError
+from brimful.formats.lenient import as_dict, as_dicts
 from brimful.formats.source import Entry, Skipped, Source
 from brimful.records import Memory
 from brimful.records.memory import MemoryFields
 from brimful.secrets import mask
 
 EMPTY: Final = "has no text"
+_SINGLE_BYTES: Final = 2**20  # a larger file has many items
 _FIRST_LINE_BYTES: Final = 2**20  # searched for the end of the first line of JSON lines
 
 
@@ -19,10 +21,12 @@ def read_items(source: Source, *containers: str) -> Iterator[tuple[str, Entry | 
 
     Every item comes with the key of its list. Other fields of the object are yielded as they are.
     """
-    if source.head.lstrip().startswith(b"{") and not _is_json_lines(source):
-        yield from source.fields(*containers)
-    else:
+    if not source.head.lstrip().startswith(b"{") or _is_json_lines(source):
         yield from (("", entry) for entry in source.entries())
+    elif item := _read_single(source, containers):
+        yield "", item
+    else:
+        yield from source.fields(*containers)
 
 
 def is_json(source: Source) -> bool:
@@ -47,6 +51,14 @@ def make_memory(location: str, id: str, content: str, **fields: Unpack[MemoryFie
 def other_fields(data: dict[str, Any], *known: str) -> dict[str, Any]:
     """Return the fields of an item that have a value and no field of their own in a memory."""
     return {key: value for key, value in data.items() if key not in known and value not in (None, "", [], {})}
+
+
+def _read_single(source: Source, containers: tuple[str, ...]) -> Entry | None:
+    """Return the object of a small file if it is itself an item: it has no list of items."""
+    entry = source.whole() if source.size <= _SINGLE_BYTES else None
+    if not isinstance(entry, Entry) or any(as_dicts(as_dict(entry.data).get(key)) for key in containers):
+        return None
+    return entry
 
 
 def _is_json_lines(source: Source) -> bool:

@@ -182,7 +182,11 @@ def _end_of_bullet(lines: list[str], start: int) -> int:
 
 def _end_of_paragraph(lines: list[str], start: int) -> int:
     """Return the line after a paragraph. Code that follows directly, or after a colon, belongs to it."""
+    if _stands_alone(lines[start]):
+        return _end_of_comment(lines, start)
     index = _end_of_fence(lines, start)
+    if index > start + 1:
+        return index
     while index < len(lines):
         line = lines[index]
         if _FENCE.match(line):
@@ -191,10 +195,30 @@ def _end_of_paragraph(lines: list[str], start: int) -> int:
             following = next((i for i in range(index, len(lines)) if lines[i].strip()), len(lines))
             code = following < len(lines) and lines[index - 1].rstrip().endswith(":") and _FENCE.match(lines[following])
             return _end_of_fence(lines, following) if code else index
-        if _BULLET.match(line) or _HEADING.fullmatch(line) or _RULE.fullmatch(line) or _UNDERLINE.fullmatch(line):
+        if _ends_paragraph(line):
             return index
         index += 1
     return index
+
+
+def _ends_paragraph(line: str) -> bool:
+    """Return whether a line is no part of the paragraph above it."""
+    patterns = (_HEADING, _RULE, _UNDERLINE)
+    return bool(_BULLET.match(line)) or _stands_alone(line) or any(pattern.fullmatch(line) for pattern in patterns)
+
+
+def _stands_alone(line: str) -> bool:
+    """Return whether a line imports a file, or begins a comment."""
+    return bool(_IMPORT.fullmatch(line.strip())) or line.lstrip().startswith("<!--")
+
+
+def _end_of_comment(lines: list[str], start: int) -> int:
+    """Return the line after a comment that starts here; after this line, if none does or it never ends."""
+    if lines[start].lstrip().startswith("<!--"):
+        for index in range(start, len(lines)):
+            if "-->" in lines[index]:
+                return index + 1
+    return start + 1
 
 
 def _dedented(first: str, rest: list[str]) -> str:

@@ -149,7 +149,10 @@ class Reader:
             yield from source.read_through() if _is_ignorable(source) else [_explain_unknown(source, error)]
             return
         if format in BUILTIN_FORMATS:
-            yield from source.read_through() if _is_chat_image(source) else read(format, source)
+            try:
+                yield from source.read_through() if _is_chat_image(source) else read(format, source)
+            except DamagedFile as error:
+                yield Skipped.from_error(error)
         else:
             yield from _read_plugin(format, source, read)
 
