@@ -39,7 +39,7 @@ def folder(run):
 
 
 @pytest.mark.parametrize("name", samples.files())
-def test_every_file_twice_changes_nothing(run, run_json, name):
+def test_every_file_twice_changes_nothing(run_json, name):
     Path(name).write_bytes(samples.files()[name])
     planned = run_json("import", name, "--dry-run", "--json")
     first = run_json("import", name, "--json")
@@ -118,7 +118,8 @@ def test_a_damaged_file_stores_nothing(run):
 # -- Markdown --------------------------------------------------------------------------------------------------------
 
 
-def test_a_store_comes_back_from_its_files(run, folder):
+@pytest.mark.usefixtures("folder")
+def test_a_store_comes_back_from_its_files(run):
     Path("graph.jsonl").write_bytes(lines(samples.graphiti_lines()))
     run("import", "graph.jsonl")
     run("export", "--format", "markdown", "--out", "vault")
@@ -129,7 +130,7 @@ def test_a_store_comes_back_from_its_files(run, folder):
     assert Path("first.jsonl").read_bytes() == Path("second.jsonl").read_bytes()
 
 
-def test_an_edited_file_updates_its_memory_and_a_deleted_one_changes_nothing(run, run_json, folder, listed):
+def test_an_edited_file_updates_its_memory_and_a_deleted_one_changes_nothing(run_json, folder, listed):
     edit(folder["likes"], "Ada likes tea.", "Ada likes sencha.")
     folder["flies"].unlink()
     Path("vault/new.md").write_text("Ada sings.\n", encoding="utf-8")
@@ -161,6 +162,7 @@ def test_a_second_export_keeps_names_and_what_people_edited(run, folder):
     assert "unchanged      1" in run("export", "--format", "markdown", "--out", "vault").stdout
 
 
+@pytest.mark.usefixtures("folder")
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
@@ -169,7 +171,7 @@ def test_a_second_export_keeps_names_and_what_people_edited(run, folder):
         (("--out", "v", "--room", "r"), "cannot be combined with --room"),
     ],
 )
-def test_markdown_needs_a_folder_for_all_memories(run, folder, options, reason):
+def test_markdown_needs_a_folder_for_all_memories(run, options, reason):
     Path("taken").write_text("", encoding="utf-8")
     result = run("export", "--format", "markdown", *options, code=2)
     assert reason in " ".join(result.stderr.replace("│", " ").split())
@@ -180,7 +182,7 @@ def test_only_their_owner_can_read_the_files(folder):
     assert {path.stat().st_mode & 0o077 for path in folder.values()} == {0}
 
 
-def test_lines_say_what_is_archived(run, run_json, folder):
+def test_lines_say_what_is_archived(run):
     Path("graph.jsonl").write_bytes(lines(samples.graphiti_lines()))
     run("import", "graph.jsonl")
     rows = [json.loads(line) for line in run("export").stdout.splitlines()]

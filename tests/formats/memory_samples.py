@@ -232,7 +232,8 @@ def claude_mem_database(path, observations=None):
             names = list(rows[0])
             db.execute(f"CREATE TABLE {table} (id INTEGER PRIMARY KEY AUTOINCREMENT, {', '.join(names[1:])})")
             marks = ", ".join("?" * len(names))
-            db.executemany(f"INSERT INTO {table} VALUES ({marks})", (list(row.values()) for row in rows))
+            insert = f"INSERT INTO {table} VALUES ({marks})"  # noqa: S608 - our own tables
+            db.executemany(insert, (list(row.values()) for row in rows))
     return path
 
 

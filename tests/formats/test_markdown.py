@@ -21,7 +21,7 @@ TEXTS = st.one_of(
         max_size=12,
     ).map("".join),
 ).filter(str.strip)
-IDS = st.text(min_size=1, max_size=30).filter(lambda id: "\0" not in id)
+IDS = st.text(min_size=1, max_size=30).filter(lambda name: "\0" not in name)
 TIMES = st.one_of(st.floats(-1e9, 1e11), st.integers(0, 2_000_000_000).map(float))
 JSON = st.recursive(
     st.none()

@@ -2,7 +2,6 @@
 
 import os
 import pickle
-import shutil
 import sqlite3
 from contextlib import closing
 
@@ -204,14 +203,10 @@ def test_a_large_database_is_read_with_progress_and_in_little_memory(tmp_path):
     text = "x" * 2_000
     many = [{**samples.claude_mem_observation(), "id": id, "narrative": f"{id} {text}"} for id in range(1, 3_001)]
     path = samples.claude_mem_database(tmp_path / "claude-mem.db", many)
-    places = []
     with Reader([str(path)]) as reader:
-        for record in reader.records():
-            if isinstance(record, Memory):
-                places.append(reader.done_bytes)
+        places = [reader.done_bytes for record in reader.records() if isinstance(record, Memory)]
     assert len(set(places)) > 4
     assert places == sorted(places[:-1]) + places[-1:]  # summaries are another table
-    shutil.rmtree(tmp_path)
 
 
 # -- Zep and Graphiti ------------------------------------------------------------------------------------------------

@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from brimful.errors import InvalidValue, UnknownRecord
+from brimful.secrets import mask
 from brimful.sessions import claude_code, lost
 from brimful.sessions.cache import find_misses
 from brimful.sessions.events import Call, Compaction, Piece, Unknown
 from brimful.sessions.files import find_session, find_sessions
 from brimful.sessions.lost import find_losses
 from brimful.sessions.records import SessionRecords
-from brimful.secrets import mask
 from brimful.sessions.window import Window, find_counter, read_windows
 from sessions.session_files import PARA, START, ClaudeCode, all_programs, codex, gemini_cli, hermes, opencode
 

@@ -582,6 +582,8 @@ def _fields(status: MemoryStatus) -> list[tuple[str, str]]:
         ("cluster", memory.cluster or ""),
         ("summary", "yes" if memory.summary else ""),
         ("at", output.format_time(memory.at)),
+        ("ended", output.format_time(memory.ended)),
+        ("archived", "yes" if memory.archived else ""),
         ("accesses", f"{memory.accesses:,}"),
         ("accessed", output.format_time(memory.accessed)),
         ("metadata", output.format_json(memory.metadata)),
