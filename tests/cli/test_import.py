@@ -195,7 +195,7 @@ def test_no_file_makes_no_store(fails):
 
 def test_wrong_usage(run, write_lines):
     write_lines("chat.jsonl", [HI])
-    assert "'morse' is not one of records, chatgpt" in run("import", "chat.jsonl", "--format", "morse", code=2).stderr
+    assert "'morse' is not one of records, markdown" in run("import", "chat.jsonl", "--format", "morse", code=2).stderr
     run("import", code=2)
 
 
