@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import type { Finding } from "../src/api/records";
-import { choose, chooseAll, chosenIds, endOfDay, firstChoices, originText, stateOf, useText } from "../src/logic/memories";
+import { choose, chooseAll, chosenIds, endOf, endOfDay, firstChoices, originText, stateOf, useText } from "../src/logic/memories";
 
 const finding = (id: string, kind: Finding["kind"], other = ""): Finding => ({ id, kind, reason: "", other });
 
@@ -18,11 +18,16 @@ describe("what is said about a memory", () => {
     expect(originText({ source_removed: false, ...memory })).toBe(text);
   });
   it("is its state, if it is not simply true", () => {
-    const archived = { run: 1, kind: "learning", at: 1, replaced_by: "m2" };
-    expect(stateOf({ archived })).toBe("replaced");
-    expect(stateOf({ archived: { ...archived, replaced_by: null } })).toBe("archived");
-    expect(stateOf({ archived: null, state: "proposed" })).toBe("proposed");
-    expect(stateOf({ archived: null })).toBe("");
+    const archival = { run: 1, kind: "learning", at: 1, replaced_by: "m2" };
+    const state = "active" as const;
+    expect(stateOf({ state, archived: true, archival })).toBe("replaced");
+    expect(stateOf({ state, archived: true, archival: { ...archival, replaced_by: null } })).toBe("archived");
+    expect(stateOf({ state, archived: true, archival: null })).toBe("archived");
+    expect(stateOf({ state: "proposed", archived: false, archival: null })).toBe("proposed");
+    expect(stateOf({ state, archived: false, archival: null })).toBe("");
+    expect(endOf({ ended: null, archival })).toBe(1);
+    expect(endOf({ ended: 2, archival })).toBe(2);
+    expect(endOf({ ended: null, archival: null })).toBe(null);
   });
   it("is how often and when it was used", () => {
     expect(useText({ accesses: 0, accessed: null })).toBe("in no context so far");

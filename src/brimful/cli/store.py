@@ -14,8 +14,8 @@ from brimful.cli.output import Failure
 
 if TYPE_CHECKING:
     from brimful.engine import Engine
-    from brimful.records.own_calls import SpendingLimit
     from brimful.records.memory import Untrusted
+    from brimful.records.own_calls import SpendingLimit
     from brimful.stores import Database, Store
 
 

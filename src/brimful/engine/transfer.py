@@ -45,6 +45,7 @@ from brimful.records import (
     Summary,
     User,
 )
+from brimful.records.memory import MemoryFilters
 from brimful.records.usage import UsageReport
 from brimful.stores import Store
 from brimful.stores.admin.export import WRITE_RECORDS
@@ -497,9 +498,10 @@ async def read_messages(store: Store, room: Room) -> AsyncIterator[Message]:
 
 
 async def read_memories(store: Store, *, prefix: str = "") -> AsyncIterator[Memory]:
-    """Yield all memories whose ids start with a prefix, newest first, including archived ones."""
+    """Yield all memories whose ids start with a prefix, newest first, including archived and proposed ones."""
     before, after = None, ""
-    while page := await store.memories(before=before, after=after, prefix=prefix, archived=None, limit=PAGE_RECORDS):
+    filters = MemoryFilters(prefix=prefix, archived=None, state=None)
+    while page := await store.memories(before=before, after=after, limit=PAGE_RECORDS, **filters):
         for memory in page:
             yield memory
         before, after = page[-1].at, page[-1].id

@@ -73,12 +73,12 @@ def test_a_chain_shows_what_replaced_what_from_any_of_its_memories(client, moves
         chain = ask(client, f"/memories/{moves[place]}/chain")["memories"]
         assert [each["content"] for each in chain] == [f"Ada lives in {place}." for place in MOVES]
     assert [each["replaces"] for each in chain] == [None, moves["Paris"], moves["Rome"]]
-    assert [each["archived"] and each["archived"]["replaced_by"] for each in chain] == [
+    assert [each["archival"] and each["archival"]["replaced_by"] for each in chain] == [
         moves["Rome"],
         moves["Porto"],
         None,
     ]
-    assert chain[0]["archived"]["at"] == NOW + DAY
+    assert chain[0]["archival"]["at"] == NOW + DAY
     assert client.get(f"{ROOT}/memories/nope/chain").status_code == 404
 
 
@@ -139,7 +139,7 @@ def test_chosen_memories_are_archived_in_one_run_and_restored_by_undo(client):
         "page",
     }
     (archived,) = ask(client, "/memories", archived=True, prefix="tea")["memories"]
-    assert (archived["archived"]["kind"], archived["archived"]["replaced_by"]) == ("janitor", None)
+    assert (archived["archival"]["kind"], archived["archival"]["replaced_by"]) == ("janitor", None)
     assert client.post(f"{ROOT}/janitor/undo", params={"run": run}).json()["state"] == "undone"
     assert ask(client, "/memories") == before
     assert client.post(f"{ROOT}/janitor/undo", params={"run": run}).status_code == 404

@@ -104,8 +104,13 @@ export interface Memory {
   program: string;
   /** The memory that it replaced. */
   replaces: string | null;
-  /** How it was archived, and which memory replaced it; `at` is when it stopped being true. */
-  archived: { run: number; kind: string; at: number; replaced_by: string | null } | null;
+  /** A proposed memory is in no context until somebody confirms it. */
+  state: "active" | "proposed" | "rejected";
+  archived: boolean;
+  /** When it stopped being true. */
+  ended: number | null;
+  /** The run that archived it, if one did, and which memory replaced it; `at` is when it stopped being true. */
+  archival: { run: number; kind: string; at: number; replaced_by: string | null } | null;
 }
 
 export interface MemoryChain {

@@ -7,13 +7,20 @@ import { PROGRAMS } from "./sessions";
 /** States that the list can be limited to: value, label, and the query of the API. */
 export const STATES: readonly [string, string, Record<string, string>][] = [
   ["", "current", {}],
+  ["proposed", "proposed", { state: "proposed" }],
+  ["rejected", "rejected", { state: "rejected" }],
   ["archived", "replaced or archived", { archived: "true" }],
 ];
 
 /** The state of a memory in one word; empty if there is nothing to say: it is simply true. */
-export function stateOf(memory: Pick<Memory, "archived"> & { state?: string }): string {
-  if (memory.archived) return memory.archived.replaced_by ? "replaced" : "archived";
-  return memory.state === "proposed" ? "proposed" : "";
+export function stateOf(memory: Pick<Memory, "archived" | "archival" | "state">): string {
+  if (memory.archived) return memory.archival?.replaced_by ? "replaced" : "archived";
+  return memory.state === "active" ? "" : memory.state;
+}
+
+/** When a memory stopped being true; null if it is true now, or if nobody knows. */
+export function endOf({ ended, archival }: Pick<Memory, "ended" | "archival">): number | null {
+  return ended ?? archival?.at ?? null;
 }
 
 /** Where a memory comes from: "from a message", "from a session of Codex", "imported from claude", "by a tool (mcp)". */

@@ -10,7 +10,7 @@ import { usePages } from "../api/pages";
 import { useResource } from "../api/resource";
 import type { ContextList } from "../api/types";
 import { formatTime, percent, plural, whole } from "../logic/format";
-import { endOfDay, originText, stateOf, STATES, useText } from "../logic/memories";
+import { endOf, endOfDay, originText, stateOf, STATES, useText } from "../logic/memories";
 import { memoryOwner } from "../logic/names";
 import { messagePath, whyPath } from "../logic/routes";
 import { setQuery, route } from "../router";
@@ -79,10 +79,15 @@ function MemoryRow({ memory, onEdit, onRemove, onChanged }: {
   const change = useChange();
   const [history, setHistory] = useState(false);
   const state = stateOf(memory);
-  const hasHistory = memory.replaces !== null || Boolean(memory.archived?.replaced_by);
+  const hasHistory = memory.replaces !== null || Boolean(memory.archival?.replaced_by);
+  const end = endOf(memory);
   const pin = async () => {
     const body = { pinned: !memory.pinned };
     if (await change.run(() => json(path`/memories/${memory.id}`, { method: "PUT", body }))) onChanged();
+  };
+  const review = async (verdict: "confirm" | "reject") => {
+    const body = { [verdict]: [memory.id] };
+    if (await change.run(() => json("/memories/review", { method: "POST", body }))) onChanged();
   };
   return (
     <li class="record">
@@ -95,13 +100,19 @@ function MemoryRow({ memory, onEdit, onRemove, onChanged }: {
         <span class="muted">importance {percent(memory.importance)}</span>
         <span class="muted">{memoryOwner(memory)}</span>
         {memory.cluster && <span class="muted">cluster {memory.cluster}</span>}
-        {memory.at > 0 && <span class="muted">{formatTime(memory.at)}{memory.archived && ` until ${formatTime(memory.archived.at)}`}</span>}
+        {memory.at > 0 && <span class="muted">{formatTime(memory.at)}{end !== null && ` until ${formatTime(end)}`}</span>}
         <Source memory={memory} />
         <span class="muted">{useText(memory)}</span>
         <code>{memory.id}</code>
         <span class="record-buttons">
           {hasHistory && <button type="button" class="quiet" aria-expanded={history} onClick={() => setHistory(!history)}>What replaced what<span class="hidden"> {memory.id}</span></button>}
-          {!memory.archived && (
+          {memory.state === "proposed" && !memory.archived && (
+            <>
+              <button type="button" class="quiet" disabled={change.busy} onClick={() => void review("confirm")}>Confirm<span class="hidden"> {memory.id}</span></button>
+              <button type="button" class="quiet" disabled={change.busy} onClick={() => void review("reject")}>Reject<span class="hidden"> {memory.id}</span></button>
+            </>
+          )}
+          {!state && (
             <>
               <a class="quiet" href={whyPath(memory.id)}>Was it in the last context?<span class="hidden"> {memory.id}</span></a>
               <button type="button" class="quiet" aria-pressed={memory.pinned} disabled={change.busy} onClick={() => void pin()}>{memory.pinned ? "Unpin" : "Pin"}<span class="hidden"> {memory.id}</span></button>
@@ -134,13 +145,19 @@ function Chain({ id }: { id: string }) {
           {memories.map((each) => (
             <li key={each.id} aria-current={each.id === id ? "true" : undefined}>
               <span>{each.content}</span>
-              <span class="small muted">{formatTime(each.at)}{each.archived ? ` until ${formatTime(each.archived.at)}` : ", true now"}</span>
+              <Validity memory={each} />
             </li>
           ))}
         </ol>
       )}
     </Loaded>
   );
+}
+
+function Validity({ memory }: { memory: Memory }) {
+  const end = endOf(memory);
+  const until = end === null ? (memory.archived ? "" : ", true now") : ` until ${formatTime(end)}`;
+  return <span class="small muted">{formatTime(memory.at)}{until}</span>;
 }
 
 function Remove({ memory, onDone, onClose }: { memory: Memory; onDone: () => void; onClose: () => void }) {

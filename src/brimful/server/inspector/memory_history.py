@@ -2,11 +2,12 @@
 
 from collections.abc import Iterable, Sequence
 from functools import cache
+from math import inf
 from typing import Final, Literal
 
-from brimful.engine.learning import LEARNED
 from brimful.formats import format_names
 from brimful.records import Memory
+from brimful.records.memory import LEARNED
 from brimful.records.runs import RunKind
 from brimful.server.inspector.views import View
 from brimful.sessions.files import PROGRAMS
@@ -60,11 +61,7 @@ class MemoryHistory:
     async def select_valid(self, memories: Sequence[Memory], at: float) -> list[Memory]:
         """Return the memories that were true at a time."""
         archived = await self.archived(memories)
-        return [
-            memory
-            for memory in memories
-            if memory.at <= at and (memory.id not in archived or archived[memory.id].at > at)
-        ]
+        return [memory for memory in memories if memory.at <= at < _find_end(memory, archived.get(memory.id))]
 
     async def chain(self, memory: Memory) -> list[Memory]:
         """Return a memory with those that it replaced and those that replaced it, oldest first."""
@@ -86,6 +83,15 @@ class MemoryHistory:
 
     async def _read(self, ids: list[str]) -> list[Memory]:
         return await self._store.memories(ids=ids, limit=len(ids)) if ids else []
+
+
+def _find_end(memory: Memory, archived: ArchivedView | None) -> float:
+    """Return when a memory stopped being true. Of one that was imported as archived, nobody may know."""
+    if memory.ended is not None:
+        return memory.ended
+    if archived is not None:
+        return archived.at
+    return memory.at if memory.archived else inf
 
 
 def find_replaced(memory: Memory) -> str | None:

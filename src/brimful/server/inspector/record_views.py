@@ -58,7 +58,7 @@ class MemoryView(Memory, frozen=True, kw_only=True, tag="memory"):
     """A memory with its tokens. `source_removed` says that the message it was taken from is gone.
 
     `origin` is where it comes from, and `program` the name of the program or source. `replaces` is the id of the memory
-    that it replaced when it was learned. `archived` says how it was archived, null if it is not.
+    that it replaced when it was learned. `archival` says which run archived it, null if none did.
     """
 
     tokens: int
@@ -66,7 +66,7 @@ class MemoryView(Memory, frozen=True, kw_only=True, tag="memory"):
     origin: Origin
     program: str
     replaces: str | None
-    archived: ArchivedView | None
+    archival: ArchivedView | None
 
 
 class MemoryList(View, frozen=True, kw_only=True):

@@ -407,7 +407,7 @@ class Memories:
                 origin=origin,
                 program=program,
                 replaces=find_replaced(memory),
-                archived=archived.get(memory.id),
+                archival=archived.get(memory.id),
             )
             views.append(view)
         return views

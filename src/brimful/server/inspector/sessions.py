@@ -17,6 +17,7 @@ from typing import Any, Final
 from brimful.cache import LRU
 from brimful.core.cache_misses import CacheMiss
 from brimful.errors import MissingExtra, UnknownRecord
+from brimful.secrets import mask
 from brimful.server.errors import ApiError
 from brimful.server.inspector.operation import Call
 from brimful.server.inspector.queries import SessionsQuery
@@ -25,7 +26,6 @@ from brimful.sessions.cache import Miss, find_misses
 from brimful.sessions.events import Category
 from brimful.sessions.files import SessionFile, find_sessions
 from brimful.sessions.lost import Loss, find_losses
-from brimful.sessions.secrets import mask
 from brimful.sessions.window import Turn, Window
 
 _LIST_SECONDS: Final = 5.0  # for which the list of files is not read again
