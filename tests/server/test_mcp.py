@@ -99,7 +99,7 @@ def test_a_client_without_keys_may_read_and_write(start, mode):
         prompt = await client.get_prompt("recall", {"topic": "office"})
         return await recall_office(client), pinned, prompt.messages[0].content.text
 
-    recalled, pinned, prompt = ask(start(), story, mode=mode)
+    recalled, pinned, prompt = ask(start(remember={"untrusted": "trust"}), story, mode=mode)
     assert "The office closes at six." in recalled
     assert pinned == "Nothing found."
     assert "The office closes at six." in prompt
