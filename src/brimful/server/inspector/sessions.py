@@ -33,7 +33,7 @@ _WAIT: Final = 1.0  # seconds that a request waits for a session that is being r
 _ABANDONED: Final = 20.0  # seconds without a request for a session, after which it is not read to its end
 _MAX_REPORTS: Final = 16  # in memory
 MAX_TURNS: Final = 2_000  # in a report; of a longer session, every second or fourth request
-MAX_LISTED: Final = 500  # misses, compactions, and things used again after one, in a report
+_MAX_LISTED: Final = 500  # misses, compactions, and things used again after one, in a report
 _MAX_TEXT: Final = 300  # characters of what was used again
 _PASSES: Final = 3  # over a file: its windows, its misses and its losses
 
@@ -184,9 +184,9 @@ class _Reading:
             missed=len(misses),
             missed_tokens=sum(each.tokens for each in misses),
             missed_cost=float(sum(costs, start=Decimal(0))) if costs else None,
-            misses=tuple(map(_miss_view, misses[:MAX_LISTED])),
+            misses=tuple(map(_miss_view, misses[:_MAX_LISTED])),
             compactions=len(losses),
-            losses=tuple(map(_loss_view, losses[:MAX_LISTED])),
+            losses=tuple(map(_loss_view, losses[:_MAX_LISTED])),
             unknown=dict(window.unknown),
         )
 
@@ -343,7 +343,7 @@ def _miss_view(miss: Miss) -> MissView:
 def _loss_view(loss: Loss) -> LossView:
     again = tuple(
         AgainView(text=_shorten(mask(each.text)[0]), handle=f"p{each.place}", turn=each.turn, is_call=each.is_call)
-        for each in loss.again[:MAX_LISTED]
+        for each in loss.again[:_MAX_LISTED]
     )
     return to_view(LossView, loss, used_again=len(loss.again), again=again)
 
