@@ -1,6 +1,5 @@
 """Quantized search finds what exact search finds; small scopes are searched exactly; the cache is bounded."""
 
-import random
 import re
 from functools import cache
 from pydoc_data.topics import topics
@@ -37,10 +36,20 @@ def topical(count, seed=0, topics=300):
 
 @cache
 def texts(count):
-    """Return the vectors of texts: one to three sentences of Python's manual."""
-    chosen = random.Random(5)
-    sentences = [each for text in topics.values() for each in re.split(r"(?<=[.!?])\s+", text) if len(each) > 20]
-    return embed_static([" ".join(chosen.choices(sentences, k=chosen.randint(1, 3))) for _ in range(count)])
+    """Return the vectors of texts: the means of one to three sentences of Python's manual, each embedded once."""
+    chosen = np.random.default_rng(5)
+    sentences = {each for text in topics.values() for each in re.split(r"(?<=[.!?])\s+", text) if len(each) > 20}
+    vectors = embed_static(sorted(sentences))
+    numbers = chosen.integers(len(vectors), size=(count, 3))
+    used = np.arange(3) < chosen.integers(1, 4, size=(count, 1))
+    return normalize(np.einsum("ij,ijk->ik", used.astype(np.float32), vectors[numbers]))
+
+
+@cache
+def real_rows(dims):
+    """Return 24,000 real texts with so many dimensions: more of them are made of the same ones."""
+    wider = np.linalg.qr(np.random.default_rng(1).standard_normal((max(dims, DIMS), DIMS)))[0].T[:, :dims]
+    return normalize((texts(24_000) @ wider).astype(np.float32))
 
 
 def filled(rows, **tuning):
@@ -61,10 +70,8 @@ def reading(rows):
     [(200, 2**30, 0.99), (256, 2**30, 0.99), (1536, 2**30, 0.99), (1536, 0, 0.99), (256, 0, 0.9)],
 )
 def test_codes_find_what_exact_search_finds(dims, coded, least):
-    """The nearest 20 of 24,000 real texts, as 200 of 240,000; more dimensions are made of the same ones."""
-    found = texts(24_000)
-    wider = np.linalg.qr(np.random.default_rng(1).standard_normal((max(dims, DIMS), DIMS)))[0].T[:, :dims]
-    rows = normalize((found @ wider).astype(np.float32))
+    """The nearest 20 of 24,000 real texts, as 200 of 240,000."""
+    rows = real_rows(dims)
     shelf = filled(rows[:-40], max_float_bytes=0, max_int8_bytes=coded)
     shares = []
     for query in rows[-40:]:
