@@ -18,7 +18,6 @@ EVERY_STORE = {
     "test_postings",
     "test_room_counts",
     "test_snapshots",
-    "test_tenants",
     "test_usage",
     "test_vectors",
 }
@@ -32,6 +31,7 @@ PAIR_OF_STORES = {
     "test_retention",
     "test_rotation",
     "test_statistics",
+    "test_tenants",
 }
 PAIR = [("sqlite", "plain"), ("postgres", "encrypted")]
 
