@@ -3,6 +3,7 @@
 import asyncio
 import json
 import re
+from functools import cache
 from pathlib import Path
 
 import httpx2
@@ -10,6 +11,7 @@ import pytest
 import requests
 import schemathesis
 from hypothesis import HealthCheck, settings
+from schemathesis.generation.hypothesis.builder import HypothesisTestConfig, HypothesisTestMode, create_test
 from schemathesis.specs.openapi.checks import content_type_conformance, response_schema_conformance
 
 from brimful.server.app import create_app
@@ -28,10 +30,12 @@ from server.inspector.conftest import tell_story
 from server.upstream import serving
 from strategies import examples
 
-schema = schemathesis.openapi.from_dict(json.loads(openapi_document()))
-inspecting = schema.include(path_regex="^/brimful/v1/").exclude(path="/brimful/v1/events")  # which never ends
-asking = schema.exclude(path_regex="^/brimful/v1/")
-CHATS = r"/(chat|chat/completions|messages|responses|\{model\}:\w*enerateContent)$"  # they depend on the mode
+DOCUMENT = json.loads(openapi_document())
+INSPECTOR = re.compile("^/brimful/v1/(?!events$)")  # which never ends
+CHATS = re.compile(r"/(chat|chat/completions|messages|responses|\{model\}:\w*enerateContent)$")  # depend on the mode
+ALL = [(method.upper(), path) for path, methods in DOCUMENT["paths"].items() for method in methods]
+INSPECTING = [each for each in ALL if INSPECTOR.match(each[1])]
+ASKING = [each for each in ALL if not each[1].startswith("/brimful/v1/")]
 
 # Besides some dozen edge cases of each operation.
 ANY = settings(max_examples=examples(4), deadline=None, suppress_health_check=list(HealthCheck))
@@ -70,23 +74,44 @@ def session():
         yield session
 
 
-@asking.include(path_regex=CHATS).parametrize()
-@ANY
-def test_no_chat_breaks_the_server(case, address, session):
-    want_sound_answer(case, address, session)
+@cache
+def schema():
+    return schemathesis.openapi.from_dict(DOCUMENT)
 
 
+def of_each(operations):
+    return pytest.mark.parametrize(("method", "path"), operations, ids=map(" ".join, operations))
+
+
+# The examples of an operation are made when its test runs: all of them take long, and every worker collects all tests.
+def ask(method, path, address, session):
+    """Send all examples of an operation, and want a sound answer to each."""
+
+    @ANY
+    def asked(case):
+        want_sound_answer(case, address, session)
+
+    config = HypothesisTestConfig(project=schema().config, modes=list(HypothesisTestMode))
+    create_test(operation=schema()[path][method], test_func=asked, config=config)()
+
+
+@pytest.mark.hypothesis
+@of_each([each for each in ASKING if CHATS.search(each[1])])
+def test_no_chat_breaks_the_server(method, path, address, session):
+    ask(method, path, address, session)
+
+
+@pytest.mark.hypothesis
 @pytest.mark.parametrize("address", ["fit"], indirect=True)
-@asking.exclude(path_regex=CHATS).parametrize()
-@ANY
-def test_no_request_breaks_the_server(case, address, session):
-    want_sound_answer(case, address, session)
+@of_each([each for each in ASKING if not CHATS.search(each[1])])
+def test_no_request_breaks_the_server(method, path, address, session):
+    ask(method, path, address, session)
 
 
-@inspecting.parametrize()
-@ANY
-def test_no_query_breaks_the_inspector(case, inspector, session):
-    want_sound_answer(case, inspector, session)
+@pytest.mark.hypothesis
+@of_each(INSPECTING)
+def test_no_query_breaks_the_inspector(method, path, inspector, session):
+    ask(method, path, inspector, session)
 
 
 def want_sound_answer(case, address, session):
@@ -100,12 +125,12 @@ def test_every_route_is_described_and_everything_described_is_served(tmp_path):
     routes = create_app(parse_config(data, "brimful.toml"), environ={}).routes
     described = [route for route in routes if not route.path_format.startswith(("/assets/", "/index.html"))]
     served = {(route.path_format, method.lower()) for route in described for method in route.methods - {"HEAD"}}
-    paths = json.loads(openapi_document())["paths"]
+    paths = DOCUMENT["paths"]
     assert served == {(path, method) for path, said in paths.items() for method in said}
 
 
 def test_every_inspector_operation_names_its_scope():
-    paths = json.loads(openapi_document())["paths"]
+    paths = DOCUMENT["paths"]
     inspected = [said for path, each in paths.items() if path.startswith("/brimful/v1") for said in each.values()]
     assert len(inspected) > 30
     assert all("scope `" in said["description"] for said in inspected)
