@@ -11,7 +11,7 @@ from sessions.session_files import PARA, ClaudeCode, all_programs
 @pytest.fixture
 def home(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "HERMES_HOME", "XDG_DATA_HOME"):
+    for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "HERMES_HOME", "QWEN_HOME", "QWEN_RUNTIME_DIR", "XDG_DATA_HOME"):
         monkeypatch.delenv(name, raising=False)
     (tmp_path / "home").mkdir()
     return all_programs(tmp_path / "home")
@@ -20,7 +20,7 @@ def home(tmp_path, monkeypatch):
 @pytest.mark.usefixtures("home")
 def test_sessions_are_listed(run, run_json):
     assert {each["program"] for each in run_json("sessions", "list")} == {
-        *("claude-code", "codex", "gemini-cli", "hermes", "opencode")
+        *("claude-code", "codex", "gemini-cli", "hermes", "opencode", "qwen-code")
     }
     assert [each["id"] for each in run_json("sessions", "list", "--program", "codex")] == ["c0de"]
     assert "Which page mentions 1882?" in run("sessions", "list").stdout
@@ -81,10 +81,10 @@ def test_sessions_become_rooms_once_and_without_secrets(run, run_json, home, tmp
     session.write(home)
     db = f"sqlite:///{tmp_path}/s.db"
     first = run_json("sessions", "import", "--all", "--db", db)
-    assert first["sessions"] == 5
+    assert first["sessions"] == 6
     assert first["masked github-token"] == 1
     again = run_json("sessions", "import", "--all", "--db", db)
-    assert (again["sessions without anything new"], again.get("messages", 0)) == (5, 0)
+    assert (again["sessions without anything new"], again.get("messages", 0)) == (6, 0)
     session.call("Bash", {"command": "ls"}, "new.txt")
     session.write(home)
     grown = run_json("sessions", "import", "5e55", "--db", db, "--user", "ada")

@@ -353,6 +353,15 @@ CODEX_LINES = [
             ("AgentMessage", "a1", [{"type": "Text", "text": "Box 12 holds it."}]),
         ]
     ),
+    {
+        "type": "response_item",
+        "payload": {
+            "type": "message",
+            "id": "a1",
+            "role": "assistant",
+            "content": [{"type": "output_text", "text": "Box 12 holds it."}],
+        },
+    },
 ]
 QWEN_LINES = [
     {"type": "user", "uuid": "u1", "message": {"role": "user", "parts": [{"text": TASK}]}},

@@ -135,7 +135,8 @@ def codex(home, *, legacy=False):
         line(0, "session_meta", id="c0de", session_id="c0de", cwd="/work", base_instructions={"text": "Be terse."}),
         line(0, "turn_context", model="gpt-5-codex"),
         line(1, "response_item", **said("user", "<environment_context/>", "environments.environment_context")),
-        line(1, "response_item", **said("user", "Which page mentions 1882?", "user.text")),
+        line(1, "response_item", **said("user", "Which page mentions 1882?", "user.text"), id="msg_u1"),
+        line(1, "event_msg", type="item_completed", item={"type": "UserMessage", "id": "u1", "content": []}),
         line(2, "response_item", type="reasoning", summary=[{"type": "summary_text", "text": "Look."}]),
         line(2, "response_item", type="function_call", name="shell", arguments='{"cmd":"cat a-4417"}', call_id="k1"),
         *usage(2, 2_000, 0, {"input_tokens": 2_000}),
@@ -148,7 +149,7 @@ def codex(home, *, legacy=False):
             "compacted",
             message="It read a.",
             replacement_history=[
-                said("user", "Which page mentions 1882?", "user.text"),
+                {**said("user", "Which page mentions 1882?", "user.text"), "id": "msg_u1"},
                 said("user", "It read a.", ""),
             ],
         ),
@@ -175,6 +176,44 @@ def gemini_cli(home):
         {**answer, "id": "m4", "tokens": {**tokens, "input": 2_500, "cached": 2_000}, "content": "Page one."},
     ]
     return write(home / ".gemini" / "tmp" / "p" / "chats" / "session-x.jsonl", lines)
+
+
+def qwen_code(home):
+    """A session of Qwen Code with a compaction, which keeps the last call."""
+
+    def line(at, kind, id, parts=None, /, **fields):
+        message = {} if parts is None else {"message": {"role": "user", "parts": parts}}
+        common = {"uuid": id, "sessionId": "93e4", "timestamp": stamp(at), "cwd": "/work", "version": "0.24.4"}
+        return {**common, "type": kind, **message, **fields}
+
+    def call(number, tool, **arguments):
+        return {"functionCall": {"id": f"k{number}", "name": tool, "args": arguments}}
+
+    def result(number, tool, output):
+        return {"functionResponse": {"id": f"k{number}", "name": tool, "response": {"output": output}}}
+
+    def usage(prompt, cached):
+        counts = {"promptTokenCount": prompt, "cachedContentTokenCount": cached, "candidatesTokenCount": 20}
+        return {"model": "qwen3-coder", "usageMetadata": counts, "contextWindowSize": 262_144}
+
+    thought = {"text": "Let me look.", "thought": True}
+    listed = [{"role": "model", "parts": [call(2, "shell", command="ls")]}]
+    listed += [{"role": "user", "parts": [result(2, "shell", "a b")]}]
+    summary = {"role": "user", "parts": [{"text": "<state_snapshot>It read a.</state_snapshot>"}]}
+    compressed = [summary, {"role": "model", "parts": [{"text": "Got it."}]}, *listed]
+    lines = [
+        line(0, "user", "u1", [{"text": "Which page mentions 1882?"}], provenance="real_user"),
+        line(0, "system", "s1", subtype="attribution_snapshot", systemPayload={}),
+        line(1, "assistant", "a1", [thought, call(1, "read_file", path="a")], **usage(2_000, 0)),
+        line(2, "tool_result", "t1", [result(1, "read_file", PARA * 20)], toolCallResult={"status": "success"}),
+        line(2, "user", "n1", [{"text": "A task is done."}], subtype="notification", provenance="system"),
+        line(3, "assistant", "a2", [call(2, "shell", command="ls")], **usage(2_500, 2_000)),
+        line(4, "tool_result", "t2", [result(2, "shell", "a b")]),
+        line(5, "system", "c1", subtype="chat_compression", systemPayload={"compressedHistory": compressed}),
+        line(6, "user", "u2", [{"text": "Go on."}], provenance="real_user"),
+        line(7, "assistant", "a3", [{"text": "Page one."}, {"hologram": {}}], **usage(1_500, 0)),
+    ]
+    return write(home / ".qwen" / "projects" / "-work" / "chats" / "93e4.jsonl", lines)
 
 
 def opencode(home):
@@ -231,7 +270,8 @@ def hermes(home):
         )
         db.execute("INSERT INTO sessions VALUES ('h1', NULL, '/work', 'gpt-4o', 'Be terse.', ?, NULL)", (START,))
         for number, (role, content, calls, id, tool, active, compacted) in enumerate(rows):
-            values = (number + 1, role, content, calls, id, tool, active, compacted, START + number)
+            at = number if number not in (6, 7) else 5 + number / 1_000_000  # kept messages are written at once
+            values = (number + 1, role, content, calls, id, tool, active, compacted, START + at)
             db.execute("INSERT INTO messages VALUES (?, 'h1', ?, ?, ?, ?, ?, ?, ?, ?, NULL)", values)
     prompts = [(2_000, 0), (2_600, 1_920), (1_800, 0)]
     lines = [
@@ -249,6 +289,6 @@ def all_programs(home):
     claude.call("Read", {"file_path": "a"}, PARA * 20)
     claude.call("Bash", {"command": "ls"}, "a b")
     claude.write(home)
-    for make in (codex, gemini_cli, opencode, hermes):
+    for make in (codex, gemini_cli, opencode, hermes, qwen_code):
         make(home)
     return home

@@ -15,9 +15,13 @@ from brimful.sessions.files import find_session, find_sessions
 from brimful.sessions.lost import find_losses
 from brimful.sessions.records import SessionRecords
 from brimful.sessions.window import Window, find_counter, read_windows
-from sessions.session_files import PARA, START, ClaudeCode, all_programs, codex, gemini_cli, hermes, opencode
+from sessions.session_files import PARA, START, ClaudeCode, all_programs, codex, gemini_cli, hermes, opencode, qwen_code
 
-PROGRAMS = ["claude-code", "codex", "gemini-cli", "hermes", "opencode"]
+PROGRAMS = ["claude-code", "codex", "gemini-cli", "hermes", "opencode", "qwen-code"]
+
+
+def read_messages(session, start=0, **options):
+    return [message for batch, _ in SessionRecords(session, **options).read(start) for message in batch]
 
 
 @pytest.fixture
@@ -38,7 +42,9 @@ def test_the_sessions_of_all_programs_are_found_the_newest_first(home):
 
 
 def test_programs_may_keep_their_sessions_elsewhere(tmp_path, home):
-    folders = {"CLAUDE_CONFIG_DIR": ".claude", "CODEX_HOME": ".codex", "HERMES_HOME": ".hermes"}
+    folders = {
+        "CLAUDE_CONFIG_DIR": ".claude", "CODEX_HOME": ".codex", "HERMES_HOME": ".hermes", "QWEN_HOME": ".qwen",
+    }  # fmt: skip
     environ = {name: str(home / folder) for name, folder in folders.items()} | {
         "XDG_DATA_HOME": str(home / ".local/share")
     }
@@ -54,6 +60,7 @@ def test_a_session_has_several_names(home):
     assert find_session("last", home, {}).id == find_sessions(home, {})[0].id
     assert find_session(str(codex(home)), home, {}).program == "codex"
     assert find_session(str(gemini_cli(home)), home, {}).program == "gemini-cli"
+    assert find_session(str(qwen_code(home)), home, {}).program == "qwen-code"
     for name in ("nobody", "se"):
         with pytest.raises(UnknownRecord):
             find_session(name, home, {})
@@ -69,6 +76,7 @@ def test_a_session_has_several_names(home):
         ("gemini-cli", [2_000, 2_500], 2_000),
         ("hermes", [2_000, 2_600, 1_800], 1_920),
         ("opencode", [2_000, 2_000, 80], 3_840),
+        ("qwen-code", [2_000, 2_500, 1_500], 2_000),
     ],
 )
 def test_usage_is_the_programs_own(home, program, prompts, read):
@@ -90,9 +98,13 @@ def test_a_file_that_was_read_fills_the_window_until_a_compaction(home, program)
     assert turns[first].tokens["user"] > 5
     assert turns[first].tokens["assistant"] > 5
     compacted = [turn for turn in turns if turn.compacted]
-    assert bool(compacted) == (program in {"codex", "hermes", "opencode"})
+    assert bool(compacted) == (program in {"codex", "hermes", "opencode", "qwen-code"})
     assert all(turn.tokens[category] < 50 for turn in compacted)
-    assert all(turn.tokens["summary"] for turn in compacted if program in {"codex", "opencode"} and turn is turns[-1])
+    assert all(
+        turn.tokens["summary"]
+        for turn in compacted
+        if program in {"codex", "opencode", "qwen-code"} and turn is turns[-1]
+    )
 
 
 def test_what_a_compaction_keeps_stays_in_the_window_and_is_not_lost(tmp_path):
@@ -123,7 +135,7 @@ def test_what_the_program_writes_in_the_users_name_is_not_the_users(tmp_path):
         session.add("user", message={"role": "user", "content": text}, uuid=f"x{text[:5]}")
     pieces = [event for event in claude_code.read(session.write(tmp_path)) if isinstance(event, Piece)]
     assert [piece.category for piece in pieces] == ["user", "system", "system", "user"]
-    assert [message.text for message in SessionRecords(find_sessions(tmp_path, {})[0]).read()][-1] == "And page 9?"
+    assert read_messages(find_sessions(tmp_path, {})[0])[-1].text == "And page 9?"
 
 
 def test_an_older_codex_reports_usage_in_events_that_come_twice(tmp_path):
@@ -138,10 +150,10 @@ def test_what_is_unknown_is_counted(home):
         window = Window()
         list(window.read(session.events()))
         unknown |= window.unknown
-    assert unknown == {"a line of type 'surprise'": 1, "a part of type 'hologram'": 1}
+    assert unknown == {"a line of type 'surprise'": 1, "a part of type 'hologram'": 1, "a part of an unknown type": 1}
 
 
-@pytest.mark.parametrize("program", ["claude-code", "codex", "gemini-cli"])
+@pytest.mark.parametrize("program", ["claude-code", "codex", "gemini-cli", "qwen-code"])
 @given(damage=st.binary(max_size=40), at=st.floats(0, 1))
 def test_damage_is_skipped_and_never_an_error(tmp_path_factory, program, damage, at):
     home = all_programs(tmp_path_factory.mktemp("home"))
@@ -153,7 +165,7 @@ def test_damage_is_skipped_and_never_an_error(tmp_path_factory, program, damage,
 
 
 @pytest.mark.parametrize("value", [None, 7, [], {}, "text", [None], [[]], {"type": []}])
-@pytest.mark.parametrize("program", ["claude-code", "codex", "gemini-cli"])
+@pytest.mark.parametrize("program", ["claude-code", "codex", "gemini-cli", "qwen-code"])
 def test_fields_may_have_any_type(home, program, value):
     [session] = find_sessions(home, {}, program)
     lines = [json.loads(line) for line in session.path.read_text().splitlines()]
@@ -178,7 +190,9 @@ def test_a_line_that_is_being_written_is_left_for_the_next_time(home):
 def test_another_version_of_a_database_is_no_error(home):
     for path in (home / ".hermes" / "state.db", home / ".local" / "share" / "opencode" / "opencode.db"):
         path.write_bytes(b"something else")
-    assert sorted(each.program for each in find_sessions(home, {})) == ["claude-code", "codex", "gemini-cli"]
+    assert sorted(each.program for each in find_sessions(home, {})) == [
+        *("claude-code", "codex", "gemini-cli", "qwen-code")
+    ]
 
 
 # -- requests of Claude Code -----------------------------------------------------------------------------------------
@@ -302,7 +316,7 @@ def test_pieces_are_recalled_by_words_within_a_budget(home):
 def test_a_session_is_a_room_with_what_was_said(home, program):
     [session] = find_sessions(home, {}, program)
     records = SessionRecords(session)
-    messages = list(records.read())
+    messages = read_messages(session)
     assert len({message.id for message in messages}) == len(messages)
     assert "Which page mentions 1882?" in [message.text for message in messages if message.role == "user"]
     calls = [
@@ -311,9 +325,10 @@ def test_a_session_is_a_room_with_what_was_said(home, program):
     results = [message.content[0].id for message in messages if message.role == "tool"]
     assert results
     assert set(results) <= set(calls)
-    room = records.make_room()
+    [(_, position)] = records.read()
+    room = records.make_room(position)
     assert (room.id.startswith(program), room.metadata["position"]) == (True, session.size)
-    assert list(SessionRecords(session).read()) == messages
+    assert read_messages(session) == messages
 
 
 SECRETS = {

@@ -32,6 +32,7 @@ Examples:
   brimful sessions lost last
   brimful sessions recall last --query "migration of the users table"
   brimful sessions import --all --db sqlite:///sessions.db"""
+_PROGRAMS: Final = "Claude Code, Codex, opencode, Hermes, Gemini CLI and Qwen Code"
 _LETTERS: Final = {
     "system": "S",
     "tools": "T",
@@ -62,7 +63,7 @@ SessionName = Annotated[
 ]
 ProgramFilter = Annotated[
     str | None,
-    typer.Option("--program", metavar="NAME", help="claude-code, codex, opencode, hermes or gemini-cli."),
+    typer.Option("--program", metavar="NAME", help="claude-code, codex, opencode, hermes, gemini-cli or qwen-code."),
 ]
 
 
@@ -70,7 +71,7 @@ def register(app: typer.Typer) -> None:
     group = typer.Typer(
         no_args_is_help=True,
         epilog=EXAMPLES,
-        help="Look into the sessions of Claude Code, Codex, opencode, Hermes and Gemini CLI. Nothing is sent anywhere.",
+        help=f"Look into the sessions of {_PROGRAMS}. Nothing is sent anywhere.",
     )
     for command in (show, cache, lost, recall):
         group.command()(command)
@@ -88,7 +89,7 @@ def list_sessions(*, program: ProgramFilter = None, limit: Limit = 20, as_json: 
         output.show_json([_describe(each) for each in found])
         return
     if not found:
-        output.write("no sessions of Claude Code, Codex, opencode, Hermes or Gemini CLI in your home folder")
+        output.write(f"no sessions of {_PROGRAMS} in your home folder")
         return
     rows = [[each.program, each.id, output.format_time(each.modified), each.folder, each.title] for each in found]
     output.show_table(Table(columns("program", "id", "last used", "folder", "task", spare=["folder"]), rows))
@@ -232,18 +233,20 @@ async def _import(engine: "Engine", session: "SessionFile", user: str | None, le
 
     records = SessionRecords(session, user=user)
     known = await engine.store.get(Room, records.room)
-    start = known.metadata.get(POSITION, 0) if known is not None else 0
-    if not isinstance(start, int) or start >= session.size:
-        return Counter({"sessions without anything new": 1})
+    noted = known.metadata.get(POSITION) if known is not None else None
+    start = noted if isinstance(noted, int) else 0
     tally = ImportTally()
-    room = records.make_room()
-    await import_records(engine, iter([room]), tally, index=False)
-    await import_records(engine, records.read(start), tally)
+    if start != session.size:
+        await import_records(engine, iter([records.make_room(start)]), tally, index=False)
+        for messages, position in records.read(start):
+            await import_records(engine, iter(messages), tally, index=False)
+            await engine.put(records.make_room(position))
+        await engine.index_deferred()
     learned = None if learn is None else await engine.learn(from_room=records.room, user=user, model=learn)
-    if learned is None or learned.postponed_until is None:
-        await engine.put(room)  # with the position that was reached
-    else:  # the next import reads it again, to learn the rest
+    if learned is not None and learned.postponed_until is not None:  # the next import learns the rest
         output.warn(learned.notes[-1])
+    if start == session.size:
+        return Counter({"sessions without anything new": 1})
     made = tally.make_report()
     return Counter(
         {

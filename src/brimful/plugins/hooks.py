@@ -12,7 +12,6 @@ import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from importlib.util import find_spec
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
@@ -32,7 +31,6 @@ _MAX_MEMORIES: Final = 20
 _MAX_PROMPT: Final = 8_000  # characters of a prompt in the log
 _MAX_TASK: Final = 2_000  # characters of the task in an answer
 _MAX_HANDLES: Final = 40  # that are listed after a compaction: the newest
-_BATCH: Final = 200  # messages that are imported in one transaction: Codex gives 3 seconds for all of them
 _TAIL: Final = 4_000_000  # bytes at the end of Codex's session file, with the last command and its output
 _EXIT_CODE: Final = re.compile(rb'"exit_code":\s*(-?\d+)')
 _HOW: Final = (
@@ -207,24 +205,18 @@ class _Hook:
         if not path.is_file():
             return
         start = next((value for value in reversed(self._log.values("read")) if isinstance(value, int)), 0)
-        asyncio.run(self._import_from(path, start if start <= path.stat().st_size else 0))
+        asyncio.run(self._import_from(path, start))
 
     async def _import_from(self, path: Path, start: int) -> None:
-        from brimful.plugins.transcripts import read_transcript  # noqa: PLC0415 - see above
-        from brimful.records import Message  # noqa: PLC0415
-        from brimful.retrieval.documents import make_document  # noqa: PLC0415
-        from brimful.secrets import mask  # noqa: PLC0415
+        from brimful.retrieval.documents import make_document  # noqa: PLC0415 - see above
+        from brimful.sessions.files import open_file  # noqa: PLC0415
+        from brimful.sessions.records import SessionRecords  # noqa: PLC0415
 
-        room = self._log.room
-        said = read_transcript(path, start)
-        async with self._open_store(room) as store:
-            while batch := list(islice(said, _BATCH)):
-                messages = [
-                    Message(id=f"{room}/{each.id}", room=room, content=mask(each.text)[0], role=each.role, at=each.at)
-                    for each in batch
-                ]
+        records = SessionRecords(open_file(path, self._program, self._text("session_id")), only_said=True)
+        async with self._open_store(records.room) as store:
+            for messages, position in records.read(start):
                 await store.post([(message, make_document(message)) for message in messages])
-                self._log.add(read=batch[-1].end)
+                self._log.add(read=position)
 
     @asynccontextmanager
     async def _open_store(self, room: str = "") -> "AsyncGenerator[Store, None]":

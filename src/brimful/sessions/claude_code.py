@@ -13,8 +13,17 @@ from typing import Any, Final
 import msgspec
 
 from brimful.formats.lenient import as_dict, as_dicts, as_str, parse_time
-from brimful.sessions.events import Call, Category, Compaction, Event, Piece, Unknown, is_from_user, result_category
-from brimful.sessions.lines import Progress, as_count, count_images, read_lines, text_of, write_json
+from brimful.sessions.events import (
+    Call,
+    Category,
+    Compaction,
+    Event,
+    Piece,
+    is_from_user,
+    result_category,
+    unknown_line,
+)
+from brimful.sessions.lines import Progress, as_count, count_images, read_events, read_lines, text_of, write_json
 
 _HOUR: Final = 3600.0
 _FIVE_MINUTES: Final = 300.0
@@ -75,7 +84,7 @@ class _Reader:
             case "api-request":
                 yield from self._request(place, line)
             case _ if kind not in _SILENT:
-                yield Unknown(f"a line of type {kind!r}" if kind else "a line without a type")
+                yield unknown_line(kind)
 
     def _user(self, place: int, line: dict[str, Any]) -> Iterator[Event]:
         content, id, at = as_dict(line.get("message")).get("content"), as_str(line.get("uuid")), _time(line)
@@ -177,12 +186,7 @@ class _Reader:
 
 def read(path: Path, start: int = 0, progress: Progress = lambda _: None) -> Iterator[Event]:
     """Yield what a session file tells, from an offset on."""
-    reader = _Reader()
-    for place, line in read_lines(path, start, progress):
-        if isinstance(line, Unknown):
-            yield line
-        else:
-            yield from reader.read(place, line)
+    yield from read_events(path, start, progress, _Reader().read)
 
 
 def rebuild_requests(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -4,9 +4,21 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from brimful.formats.lenient import as_dict, as_dicts, as_str, parse_time
-from brimful.sessions.events import Call, Category, Compaction, Event, Piece, Unknown, is_from_user, result_category
-from brimful.sessions.lines import Progress, as_count, count_images, read_lines, text_of, write_json
+from brimful.sessions.events import (
+    Call,
+    Category,
+    Compaction,
+    Event,
+    Piece,
+    Unknown,
+    is_from_user,
+    result_category,
+    unknown_line,
+)
+from brimful.sessions.lines import Progress, as_count, count_images, read_events, text_of, write_json
 
 _SILENT: Final = frozenset({"world_state", "event_msg"})
 _CALLS: Final = ("function_call", "custom_tool_call", "local_shell_call", "web_search_call")
@@ -19,12 +31,14 @@ class _Reader:
         self._model = ""
         self._window = 0
         self._tools: dict[str, str] = {}  # names by call
+        self._said: Piece | None = None
         self._answer: list[Piece] = []
         self._has_records = False
         self._total: Any = None
 
     def read(self, place: int, line: dict[str, Any]) -> Iterator[Event]:
         payload, at = as_dict(line.get("payload")), parse_time(line.get("timestamp")) or 0.0
+        yield from self._release(as_dict(payload.get("item")))
         match line.get("type"):
             case "session_meta":
                 if text := text_of([as_dict(payload.get("base_instructions"))]):
@@ -39,25 +53,30 @@ class _Reader:
             case "event_msg":
                 yield from self._event(payload, at)
             case "compacted":
-                yield from self.rest()
-                yield Compaction(at=at)
-                for item in as_dicts(payload.get("replacement_history")):
-                    yield from self._history(place, item, at, as_str(payload.get("message")))
+                yield from self._compaction(place, payload, at)
             case str(kind) if kind in _SILENT:
                 pass
             case kind:
-                yield Unknown(f"a line of type {kind!r}")
+                yield unknown_line(kind)
 
     def rest(self) -> Iterator[Event]:
-        """Yield an answer whose usage the file does not have."""
+        """Yield the user's last message, and an answer whose usage the file does not have."""
+        yield from self._release({})
         answer, self._answer = self._answer, []
         yield from answer
+
+    def _release(self, item: dict[str, Any]) -> Iterator[Event]:
+        """Yield the user's last message, with the id that an event after it has for the same item."""
+        said, self._said = self._said, None
+        if said is not None:
+            id = as_str(item.get("id")) if item.get("type") == "UserMessage" else ""
+            yield replace(said, id=id or said.id)
 
     def _item(self, place: int, item: dict[str, Any], at: float) -> Iterator[Event]:
         kind, id, call = as_str(item.get("type")), as_str(item.get("id")), as_str(item.get("call_id"))
         if kind == "message" and item.get("role") != "assistant":
             yield from self.rest()
-            yield _message(item, _speaker(item), place, at)
+            self._said = _message(item, _speaker(item), place, at)
         elif kind == "message":
             self._answer.append(_message(item, "assistant", place, at))
         elif kind == "reasoning":
@@ -77,6 +96,13 @@ class _Reader:
             yield Piece(id=id, category=category, text=text, images=images, at=at, place=place, tool=tool, call=call)
         else:
             yield Unknown(f"an item of type {kind!r}")
+
+    def _compaction(self, place: int, payload: dict[str, Any], at: float) -> Iterator[Event]:
+        yield from self.rest()
+        yield Compaction(at=at)
+        for item in as_dicts(payload.get("replacement_history")):
+            for event in self._history(place, item, at, as_str(payload.get("message"))):
+                yield replace(event, kept=True) if isinstance(event, Piece) else event
 
     def _history(self, place: int, item: dict[str, Any], at: float, summary: str) -> Iterator[Event]:
         """Yield an item of the history that a compaction wrote."""
@@ -116,11 +142,7 @@ class _Reader:
 def read(path: Path, start: int = 0, progress: Progress = lambda _: None) -> Iterator[Event]:
     """Yield what a session file tells, from an offset on."""
     reader = _Reader()
-    for place, line in read_lines(path, start, progress):
-        if isinstance(line, Unknown):
-            yield line
-        else:
-            yield from reader.read(place, line)
+    yield from read_events(path, start, progress, reader.read)
     yield from reader.rest()
 
 

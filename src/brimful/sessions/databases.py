@@ -8,6 +8,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from brimful.formats.lenient import as_dict, as_dicts, as_str, parse_object, parse_time
 from brimful.sessions.events import Call, Category, Compaction, Event, Piece, Unknown, result_category
 from brimful.sessions.lines import Progress, as_count, text_of, write_json
@@ -96,6 +98,7 @@ def _read_opencode_part(
 _CALL: Final = re.compile(
     r"API call #\d+: model=(?P<model>\S+).*? in=(?P<prompt>\d+) out=(?P<output>\d+)(?:.*? cache=(?P<read>\d+)/)?"
 )
+_AT_ONCE: Final = 0.001  # seconds between messages that a compaction kept: it writes them a microsecond apart
 _TIME: Final = re.compile(r"(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d),(\d{3})")
 
 
@@ -112,20 +115,23 @@ def read_hermes(path: Path, id: str, start: int = 0, progress: Progress = lambda
             yield Piece(id="system", category="system", text=session["system_prompt"], lasting=True)
         query = "SELECT max(id) FROM messages WHERE session_id = ? AND compacted"
         compacted = connection.execute(query, (id,)).fetchone()[0]
+        kept_until = 0.0
         rows = connection.execute("SELECT * FROM messages WHERE session_id = ? ORDER BY id", (id,))
         for number, row in enumerate(rows):
             progress(number + 1)
             if compacted is not None and row["id"] > compacted:
                 compacted = None
                 yield Compaction(at=row["timestamp"])
-            known = len(tools)
-            pieces = _read_hermes_row(number, row, tools)
-            repeats = len(tools) == known and any(piece.is_call for piece in pieces)  # kept at a compaction
-            call = calls.popleft() if calls and row["role"] == "assistant" and not repeats else None
+                kept_until = row["timestamp"]
+            is_kept = row["timestamp"] <= kept_until
+            if is_kept:
+                kept_until = row["timestamp"] + _AT_ONCE
+            call = calls.popleft() if calls and row["role"] == "assistant" and not is_kept else None
             if number >= start:
                 if call is not None:
                     yield call
-                yield from pieces
+                for piece in _read_hermes_row(number, row, tools):
+                    yield replace(piece, kept=is_kept)
 
 
 def _read_hermes_row(place: int, row: sqlite3.Row, tools: dict[str, str]) -> list[Piece]:

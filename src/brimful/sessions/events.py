@@ -30,7 +30,7 @@ class Piece(msgspec.Struct, frozen=True, kw_only=True):
 
     `id` is its own in the file, and `call` that of the tool call that it is, or answers. `tool` is the name of that
     tool. `place` is where it stands in the file: the offset of its line, or the number of its row. A `lasting` piece
-    is sent with every request, also after a compaction.
+    is sent with every request, also after a compaction. A `kept` one is not new: a compaction wrote it again.
     """
 
     id: str
@@ -42,6 +42,7 @@ class Piece(msgspec.Struct, frozen=True, kw_only=True):
     call: str = ""
     images: int = 0
     lasting: bool = False
+    kept: bool = False
 
     @property
     def is_call(self) -> bool:
@@ -93,6 +94,11 @@ class Unknown(msgspec.Struct, frozen=True):
     """A part of the file that nobody here knows, and why."""
 
     reason: str
+
+
+def unknown_line(kind: object) -> Unknown:
+    """Return what stands for a line of an unknown type."""
+    return Unknown(f"a line of type {kind!r}" if kind else "a line without a type")
 
 
 Event = Piece | Call | Compaction | Unknown

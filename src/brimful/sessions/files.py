@@ -6,14 +6,14 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 from sqlite3 import DatabaseError
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
 from brimful.core.validation import preview
 from brimful.errors import InvalidValue, UnknownRecord
 from brimful.formats.lenient import as_dict, as_str, parse_time
-from brimful.sessions import claude_code, codex, databases, gemini_cli
+from brimful.sessions import claude_code, codex, databases, gemini_cli, qwen_code
 from brimful.sessions.events import Event, Piece, Unknown
 from brimful.sessions.lines import Progress, read_lines
 
@@ -61,7 +61,7 @@ def find_session(name: str, home: Path, environ: Mapping[str, str]) -> SessionFi
     """Return a session by its id, by the beginning of its id, or by the path of its file; `last` is the newest."""
     path = Path(name).expanduser()
     if path.suffix == ".jsonl" and path.is_file():
-        return _open_file(path)
+        return open_file(path)
     sessions = find_sessions(home, environ)
     matching = [each for each in sessions if each.id == name]
     if not matching and len(name) >= _MIN_PREFIX:
@@ -92,47 +92,63 @@ def _gemini_cli(name: str, home: Path, _: Mapping[str, str]) -> Iterator[Session
     yield from _files(name, home / ".gemini" / "tmp", "*/chats/session-*.jsonl")
 
 
+def _qwen_code(name: str, home: Path, environ: Mapping[str, str]) -> Iterator[SessionFile]:
+    root = Path(environ.get("QWEN_RUNTIME_DIR") or environ.get("QWEN_HOME") or home / ".qwen")
+    yield from _files(name, root / "projects", "*/chats/*.jsonl")
+
+
 def _files(program: str, root: Path, pattern: str) -> Iterator[SessionFile]:
     for path in sorted(root.glob(pattern)):
         try:
-            yield _make_file(program, path)
+            yield open_file(path, program)
         except OSError:  # it was just removed, or belongs to somebody else
             continue
 
 
-_READERS: Final = {"claude-code": claude_code.read, "codex": codex.read, "gemini-cli": gemini_cli.read}
+_READERS: Final = {
+    "claude-code": claude_code.read,
+    "codex": codex.read,
+    "gemini-cli": gemini_cli.read,
+    "qwen-code": qwen_code.read,
+}
 
 
-def _open_file(path: Path) -> SessionFile:
-    """Return the session in a file, by what its first lines look like."""
+def open_file(path: Path, program: str = "", id: str = "") -> SessionFile:
+    """Return the session in a file. Without its program or id, the first lines tell them."""
     heads = [line for _, line in islice(read_lines(path), _HEAD) if not isinstance(line, Unknown)]
-    if any("payload" in line for line in heads):
-        return _make_file("codex", path)
-    if any("$set" in line or line.get("type") == "gemini" or "projectHash" in line for line in heads):
-        return _make_file("gemini-cli", path)
-    if any("sessionId" in line for line in heads):
-        return _make_file("claude-code", path)
-    raise InvalidValue("session", f"{path} is not a session of {', '.join(_READERS)}")
-
-
-def _make_file(program: str, path: Path) -> SessionFile:
+    program = program or _recognize(path, heads)
     read, facts = _READERS[program], path.stat()
-    folder = id = ""
-    for _, line in islice(read_lines(path), _HEAD):
-        if not isinstance(line, Unknown):
-            payload = as_dict(line.get("payload"))
-            folder = folder or as_str(line.get("cwd")) or as_str(payload.get("cwd"))
-            id = id or as_str(line.get("sessionId")) or as_str(payload.get("session_id")) or as_str(payload.get("id"))
+    payloads = [as_dict(line.get("payload")) for line in heads]
+    ids = [line.get("sessionId") for line in heads]
+    ids += [each.get(name) for name in ("session_id", "id") for each in payloads]
+    folders = [each.get("cwd") for each in (*heads, *payloads)]
     return SessionFile(
         program=program,
-        id=id or path.stem,
+        id=id or _first(ids) or path.stem,
         path=path,
-        folder=folder,
+        folder=_first(folders),
         title=_title(islice(read(path), _HEAD)),
         modified=facts.st_mtime,
         size=facts.st_size,
         reader=partial(read, path),
     )
+
+
+def _recognize(path: Path, heads: list[dict[str, Any]]) -> str:
+    """Return the program that writes such lines."""
+    if any("payload" in line for line in heads):
+        return "codex"
+    if any("$set" in line or line.get("type") == "gemini" or "projectHash" in line for line in heads):
+        return "gemini-cli"
+    if any("parts" in as_dict(line.get("message")) for line in heads):
+        return "qwen-code"
+    if any("sessionId" in line for line in heads):
+        return "claude-code"
+    raise InvalidValue("session", f"{path} is not a session of {', '.join(_READERS)}")
+
+
+def _first(values: list[object]) -> str:
+    return next(filter(None, map(as_str, values)), "")
 
 
 def _title(events: Iterator[Event]) -> str:
@@ -191,5 +207,6 @@ PROGRAMS: Final[dict[str, Callable[[str, Path, Mapping[str, str]], Iterator[Sess
     "opencode": _opencode,
     "hermes": _hermes,
     "gemini-cli": _gemini_cli,
+    "qwen-code": _qwen_code,
 }
 """How to find the sessions of each program."""

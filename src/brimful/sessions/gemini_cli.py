@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from brimful.formats.lenient import as_dict, as_dicts, as_str, parse_time
-from brimful.sessions.events import Call, Category, Event, Piece, Unknown, is_from_user, result_category
+from brimful.sessions.events import Call, Category, Event, Piece, Unknown, is_from_user, result_category, unknown_line
 from brimful.sessions.lines import Progress, as_count, read_lines, text_of, write_json
 
 
@@ -47,7 +47,7 @@ def _read_message(place: int, line: dict[str, Any]) -> Iterator[Event]:
             category: Category = "user" if is_from_user(text) else "system"
             yield Piece(id=id, category=category, text=text, at=at, place=place)
     elif kind not in {"info", "error", "warning"}:
-        yield Unknown(f"a line of type {kind!r}" if kind else "a line without a type")
+        yield unknown_line(kind)
 
 
 def _read_answer(place: int, line: dict[str, Any], at: float) -> Iterator[Event]:
@@ -73,13 +73,14 @@ def _read_answer(place: int, line: dict[str, Any], at: float) -> Iterator[Event]
         yield Piece(id=own, category="assistant", text=text, at=at, place=place, tool=name, call=own)
     for call in calls:
         name, own = as_str(call.get("name")), as_str(call.get("id"))
-        text = "\n".join(_result(part) for part in as_dicts(call.get("result")))
+        text = "\n".join(result_text(part) for part in as_dicts(call.get("result")))
         yield Piece(
             id=f"{own}:result", category=result_category(name), text=text, at=at, place=place, tool=name, call=own
         )
 
 
-def _result(part: dict[str, Any]) -> str:
+def result_text(part: dict[str, Any]) -> str:
+    """Return what a tool gave, of a part of a message."""
     response = as_dict(as_dict(part.get("functionResponse")).get("response"))
     output = response.get("output", response.get("error", response))
     return output if isinstance(output, str) else write_json(output)

@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from brimful.formats.lenient import as_dict, as_dicts, as_str
-from brimful.sessions.events import Unknown
+from brimful.sessions.events import Event, Unknown
 
 MAX_LINE: Final = 64 * 2**20  # bytes; a longer line is skipped
 Progress = Callable[[int], None]
@@ -36,6 +36,17 @@ def read_lines(path: Path, start: int = 0, progress: Progress = lambda _: None) 
                     yield place, Unknown("a line that is no JSON object")
             place = file.tell()
             progress(place)
+
+
+def read_events(
+    path: Path, start: int, progress: Progress, read_line: Callable[[int, dict[str, Any]], Iterator[Event]]
+) -> Iterator[Event]:
+    """Yield what each line of a file tells, from an offset on."""
+    for place, line in read_lines(path, start, progress):
+        if isinstance(line, Unknown):
+            yield line
+        else:
+            yield from read_line(place, line)
 
 
 def text_of(content: object) -> str:
