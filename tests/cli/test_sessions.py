@@ -58,7 +58,7 @@ def test_misses_have_a_cause_a_cost_and_an_advice(run, run_json, home):
     [miss] = run_json("sessions", "cache", "5e55")
     assert (miss["cause"], miss["turn"]) == ("tools_changed", 3)
     assert float(miss["cost"]) > 0
-    assert "no miss in gemini-cli" in run("sessions", "cache", "9e31").stdout
+    assert "no miss in opencode" in run("sessions", "cache", "ses_1").stdout
 
 
 @pytest.mark.usefixtures("home")
@@ -69,7 +69,7 @@ def test_what_a_compaction_lost_can_be_recalled(run, run_json):
     handle = f"p{loss['again'][0]['place']}"
     assert "a-4417" in run("sessions", "recall", "c0de", handle).stdout
     assert "Mia Reis" in run("sessions", "recall", "c0de", "--query", "keeper of the lighthouse").stdout
-    assert "no compaction" in run("sessions", "lost", "9e31").stdout
+    assert "no compaction" in run("sessions", "lost", "5e55").stdout
     assert "nothing matches" in run("sessions", "recall", "c0de", "--query", "zebra").stdout
     assert "either a HANDLE or --query" in run("sessions", "recall", "c0de", code=2).stderr
 

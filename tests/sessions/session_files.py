@@ -50,8 +50,8 @@ class ClaudeCode:
         }
         answer = {"id": f"msg_{number}", "role": "assistant", "model": self.model, "usage": usage}
         for block in ({"type": "thinking", "thinking": "Let me look.", "signature": "s"}, call):
-            said = {**answer, "content": [block]}
-            self.add("assistant", message=said, uuid=f"a{number}", requestRef=f"r{number}", promptCacheRequested=lasts)
+            said, uuid = {**answer, "content": [block]}, f"a{number}-{block['type']}"
+            self.add("assistant", message=said, uuid=uuid, requestRef=f"r{number}", promptCacheRequested=lasts)
             self.messages.append({"role": "assistant", "content": [block]})
         self.messages[-2:] = [{"role": "assistant", "content": [*(each["content"][0] for each in self.messages[-2:])]}]
         block = {"type": "tool_result", "tool_use_id": call["id"], "content": result}
@@ -161,19 +161,33 @@ def codex(home, *, legacy=False):
 
 
 def gemini_cli(home):
-    """A session of Gemini CLI. A line with the same id replaces the one before it."""
+    """A session of Gemini CLI, resumed and compacted. A line with the same id replaces the one before it."""
     call = {"id": "k1", "name": "read_file", "args": {"path": "a"}}
     done = {**call, "result": [{"functionResponse": {"response": {"output": PARA * 20}}}]}
     tokens = {"input": 2_000, "output": 20, "cached": 0, "thoughts": 5}
     answer = {"id": "m2", "timestamp": stamp(2), "type": "gemini", "model": "gemini-2.5-pro", "tokens": tokens}
+    first = {"id": "m0", "type": "user", "timestamp": stamp(0), "content": [{"text": SETUP}]}
+    asked = {"id": "m1", "timestamp": stamp(1), "type": "user", "content": [{"text": "Which page mentions 1882?"}]}
+    summary = {**asked, "id": "m6", "content": [{"text": "<state_snapshot>It read a.</state_snapshot>"}]}
+    after = {"lastUpdated": stamp(6)}
+    went_on = {**asked, "id": "m8", "content": [{"text": "Go on."}]}
     lines = [
         {"sessionId": "9e31", "projectHash": "p", "startTime": stamp(0)},
-        {"$set": {"messages": [{"id": "m0", "type": "user", "timestamp": stamp(0), "content": [{"text": SETUP}]}]}},
-        {"id": "m1", "timestamp": stamp(1), "type": "user", "content": [{"text": "Which page mentions 1882?"}]},
+        {"$set": {"messages": [first]}},
+        asked,
         {**answer, "content": "", "toolCalls": [call]},
         {**answer, "content": "", "toolCalls": [done], "thoughts": [{"description": "Read it."}]},
         {"id": "m3", "timestamp": stamp(3), "type": "user", "content": [{"functionResponse": {}}]},
         {**answer, "id": "m4", "tokens": {**tokens, "input": 2_500, "cached": 2_000}, "content": "Page one."},
+        {"$set": {"messages": [first, asked, {**answer, "content": [{"functionCall": call}]}]}},  # resumed
+        {"id": "m5", "timestamp": stamp(5), "type": "user", "content": [{"text": "Go on."}]},
+        {
+            "$set": {
+                "messages": [first, summary, {**answer, "id": "m7", "content": [{"text": "Got it."}]}, went_on],
+                **after,
+            }
+        },
+        {**answer, "id": "m9", "timestamp": stamp(7), "tokens": {**tokens, "input": 1_400}, "content": "Page two."},
     ]
     return write(home / ".gemini" / "tmp" / "p" / "chats" / "session-x.jsonl", lines)
 

@@ -1,6 +1,8 @@
 """What session files tell: windows by category, causes of misses, losses of compactions, and rooms without secrets."""
 
 import json
+import sqlite3
+from contextlib import closing
 
 import pytest
 from hypothesis import given
@@ -9,6 +11,7 @@ from hypothesis import strategies as st
 from brimful.errors import InvalidValue, UnknownRecord
 from brimful.secrets import mask
 from brimful.sessions import claude_code, lost
+from brimful.sessions import gemini_cli as gemini
 from brimful.sessions.cache import find_misses
 from brimful.sessions.events import Call, Compaction, Piece, Unknown
 from brimful.sessions.files import find_session, find_sessions
@@ -73,7 +76,7 @@ def test_a_session_has_several_names(home):
     ("program", "prompts", "read"),
     [
         ("codex", [2_000, 2_400, 1_900], 1_920),
-        ("gemini-cli", [2_000, 2_500], 2_000),
+        ("gemini-cli", [2_000, 2_500, 1_400], 2_000),
         ("hermes", [2_000, 2_600, 1_800], 1_920),
         ("opencode", [2_000, 2_000, 80], 3_840),
         ("qwen-code", [2_000, 2_500, 1_500], 2_000),
@@ -98,13 +101,9 @@ def test_a_file_that_was_read_fills_the_window_until_a_compaction(home, program)
     assert turns[first].tokens["user"] > 5
     assert turns[first].tokens["assistant"] > 5
     compacted = [turn for turn in turns if turn.compacted]
-    assert bool(compacted) == (program in {"codex", "hermes", "opencode", "qwen-code"})
+    assert bool(compacted) == (program != "claude-code")
     assert all(turn.tokens[category] < 50 for turn in compacted)
-    assert all(
-        turn.tokens["summary"]
-        for turn in compacted
-        if program in {"codex", "opencode", "qwen-code"} and turn is turns[-1]
-    )
+    assert all(turn.tokens["summary"] for turn in compacted if program != "hermes" and turn is turns[-1])
 
 
 def test_what_a_compaction_keeps_stays_in_the_window_and_is_not_lost(tmp_path):
@@ -269,6 +268,33 @@ def test_a_file_that_says_nothing_has_unknown_causes(home):
     assert [miss.cause for miss in find_misses(calls, prices=False)] == ["unknown"]
 
 
+def test_an_agent_of_opencode_has_tools_of_its_own(tmp_path):
+    path = opencode(tmp_path)
+    with closing(sqlite3.connect(path)) as db, db:
+        for number, (agent, cached) in enumerate([("build", 1_920), ("build", 1_920), ("plan", 0)]):
+            tokens = {"input": 2_000 - cached, "output": 20, "cache": {"read": cached}}
+            time = {"created": (START + number) * 1000}
+            said = {"role": "assistant", "modelID": "gpt-4o", "agent": agent, "tokens": tokens, "time": time}
+            db.execute("INSERT INTO message VALUES (?, 'ses_1', ?)", (f"msg_a{number}", json.dumps(said)))
+    [session] = find_sessions(tmp_path, {})
+    assert [miss.cause for miss in find_misses(session.events(), prices=False)][-1] == "tools_changed"
+
+
+def test_gemini_cli_rewrites_messages_when_a_session_is_resumed(tmp_path):
+    path = gemini_cli(tmp_path)
+    [compacted] = find_misses(gemini.read(path), prices=False)
+    assert (compacted.turn, compacted.cause) == (3, "compaction")
+    lines = [line for line in path.read_text().splitlines() if "state_snapshot" not in line]
+    path.write_text("\n".join(lines) + "\n")
+    [resumed] = find_misses(gemini.read(path), prices=False)
+    assert (resumed.turn, resumed.cause, resumed.message) == (3, "messages_rewritten", None)
+
+
+def test_a_shorter_prompt_that_comes_from_the_cache_is_no_miss():
+    calls = [Call(id="1", model="m", read=9_000, uncached=9_000), Call(id="2", model="m", read=9_000, uncached=100)]
+    assert list(find_misses(calls, prices=False)) == []
+
+
 # -- losses ----------------------------------------------------------------------------------------------------------
 
 
@@ -310,6 +336,43 @@ def test_pieces_are_recalled_by_words_within_a_budget(home):
 
 
 # -- rooms -----------------------------------------------------------------------------------------------------------
+
+
+SAID = {
+    "codex": ["Which page mentions 1882?"],
+    "gemini-cli": ["Which page mentions 1882?", "Page one.", "Go on.", "Page two."],
+    "hermes": ["Which page mentions 1882?", "Page one."],
+    "qwen-code": ["Which page mentions 1882?", "Go on.", "Page one."],
+}
+
+
+@pytest.mark.parametrize("program", SAID)
+def test_what_a_compaction_kept_and_what_programs_write_is_not_said_again(home, program):
+    [session] = find_sessions(home, {}, program)
+    assert [message.text for message in read_messages(session, only_said=True)] == SAID[program]
+    everything = [message.text for message in read_messages(session)]
+    assert [text for text in everything if text in SAID[program]] == SAID[program]
+
+
+def test_a_message_of_codex_has_the_id_of_its_event(home):
+    [session] = find_sessions(home, {}, "codex")
+    assert [message.id for message in read_messages(session, only_said=True)] == ["codex/c0de/u1"]
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_an_import_goes_on_where_it_was_stopped(home, program, monkeypatch):
+    monkeypatch.setattr("brimful.sessions.records.BATCH", 1)
+    [session] = find_sessions(home, {}, program)
+    batches = list(SessionRecords(session).read())
+    assert len(batches) >= 4
+    whole = read_messages(session)
+    for number, (_, position) in enumerate(batches, 1):
+        done = [message for batch, _ in batches[:number] for message in batch]
+        again = read_messages(session, position)
+        known = {message.id for message in done}
+        new = [message for message in again if message.id not in known]
+        assert [message.id for message in [*done, *new]] == [message.id for message in whole]
+    assert read_messages(session, session.size + 1) == whole  # another file in its place
 
 
 @pytest.mark.parametrize("program", PROGRAMS)

@@ -48,9 +48,8 @@ def find_misses(events: Iterable[Event], *, prices: bool = True) -> Iterator[Mis
         elif isinstance(event, Call):
             number += 1
             cached = cached or event.read + event.written > 0
-            lost = count_missed(before.prompt, event.read) if before is not None and cached else 0
+            lost = count_missed(min(before.prompt, event.prompt), event.read) if before is not None and cached else 0
             if before is not None and lost:
-                lost = min(lost, event.prompt - event.read)
                 yield _make_miss(number, before, event, lost, compacted=compacted, prices=prices)
             before, compacted = event, False
 
@@ -77,7 +76,7 @@ def _find_cause(before: Call, call: Call, *, compacted: bool) -> CacheMiss:
         ("compaction", compacted),
         ("tools_changed", bool(before.tools and call.tools) and before.tools != call.tools),
         ("system_prompt_changed", bool(before.system and call.system) and before.system != call.system),
-        ("messages_rewritten", call.rewritten is not None and call.rewritten >= 0),
+        ("messages_rewritten", call.resumed or (call.rewritten is not None and call.rewritten >= 0)),
         ("ttl_expired_1h" if lasts >= HOUR else "ttl_expired_5m", idle > lasts),
         ("likely_server_side", knows_all),
     )

@@ -186,7 +186,7 @@ class _Reader:
 
 def read(path: Path, start: int = 0, progress: Progress = lambda _: None) -> Iterator[Event]:
     """Yield what a session file tells, from an offset on."""
-    yield from read_events(path, start, progress, _Reader().read)
+    yield from read_events(read_lines(path, start, progress), _Reader().read)
 
 
 def rebuild_requests(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:

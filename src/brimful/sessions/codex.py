@@ -18,7 +18,7 @@ from brimful.sessions.events import (
     result_category,
     unknown_line,
 )
-from brimful.sessions.lines import Progress, as_count, count_images, read_events, text_of, write_json
+from brimful.sessions.lines import Progress, as_count, count_images, read_events, read_lines, text_of, write_json
 
 _SILENT: Final = frozenset({"world_state", "event_msg"})
 _CALLS: Final = ("function_call", "custom_tool_call", "local_shell_call", "web_search_call")
@@ -142,7 +142,7 @@ class _Reader:
 def read(path: Path, start: int = 0, progress: Progress = lambda _: None) -> Iterator[Event]:
     """Yield what a session file tells, from an offset on."""
     reader = _Reader()
-    yield from read_events(path, start, progress, reader.read)
+    yield from read_events(read_lines(path, start, progress), reader.read)
     yield from reader.rest()
 
 

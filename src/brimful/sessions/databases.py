@@ -55,6 +55,7 @@ def _read_opencode_message(
         read=as_count(cache.get("read")),
         written=as_count(cache.get("write")),
         output=as_count(tokens.get("output")) + as_count(tokens.get("reasoning")),
+        tools=as_str(message.get("agent")),  # each agent has definitions of its own
     )
     if is_answer and call.prompt:
         yield call

@@ -19,7 +19,7 @@ CATEGORIES: Final[tuple[Category, ...]] = (
 
 _NOT_THE_USER: Final = re.compile(
     r"\s*(?:<(?:command-|local-command-|bash-|task-notification|system-reminder|user_instructions|environment_context"
-    r"|session_context)|# AGENTS\.md)"
+    r"|session_context|state_snapshot)|# AGENTS\.md)"
 )
 """How texts begin that programs write in the user's name."""
 _FILE_TOOLS: Final = frozenset({"read", "readfile", "readmanyfiles", "view", "cat", "openfile", "notebookread"})
@@ -61,7 +61,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     The prompt has `uncached` tokens, `read` ones from the cache, and `written` ones to it. `lasts` is for how long the
     cache keeps them, in seconds; 0 if the file does not say. `system` and `tools` are digests of what was sent as such,
     and `rewritten` is the first message that differs from those of the request before; -1 if none does, None if the
-    file does not say.
+    file does not say. One is `resumed` if the program wrote the whole history anew before it.
     """
 
     id: str
@@ -76,6 +76,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     system: str = ""
     tools: str = ""
     rewritten: int | None = None
+    resumed: bool = False
 
     @property
     def prompt(self) -> int:

@@ -1,44 +1,100 @@
 """Sessions of Gemini CLI: `.gemini/tmp/PROJECT/chats/session-TIME-ID.jsonl`.
 
-Of lines with the same id, the last one counts.
+Of lines with the same id, the last one counts. A line may replace the whole history: by that of a session that goes on,
+or by what a compaction left.
 """
 
 from collections.abc import Iterator
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from brimful.formats.lenient import as_dict, as_dicts, as_str, parse_time
-from brimful.sessions.events import Call, Category, Event, Piece, Unknown, is_from_user, result_category, unknown_line
-from brimful.sessions.lines import Progress, as_count, read_lines, text_of, write_json
+from brimful.sessions.events import (
+    Call,
+    Category,
+    Compaction,
+    Event,
+    Piece,
+    Unknown,
+    is_from_user,
+    result_category,
+    unknown_line,
+)
+from brimful.sessions.gemini_parts import SUMMARY, read_history, result_text
+from brimful.sessions.lines import Progress, as_count, read_events, read_lines, text_of, write_json
+
+
+class _Reader:
+    """Where the messages of a file stand: the first and the last place of each id, and which ones compactions wrote."""
+
+    def __init__(self, path: Path) -> None:
+        self._first: dict[str, int] = {}
+        self._last: dict[str, int] = {}
+        self._kept: set[str] = set()
+        self._resumed = False
+        self.end = 0  # the place of the last line, when the places were looked for
+        for place, line in read_lines(path):
+            self.end = place
+            if isinstance(line, Unknown):
+                continue
+            messages = _history(line)
+            is_compacted = any(self._is_new_summary(each, place) for each in messages)
+            for each in messages:
+                id = as_str(each.get("id"))
+                if self._first.setdefault(id, place) == place and is_compacted:
+                    self._kept.add(id)
+                self._last.setdefault(id, place)
+            if id := as_str(line.get("id")):
+                self._first.setdefault(id, place)
+                self._last[id] = place
+
+    def read(self, place: int, line: dict[str, Any]) -> Iterator[Event]:
+        messages = _history(line)
+        if any(self._is_new_summary(each, place) for each in messages):
+            at = _time(as_dict(line.get("$set")).get("lastUpdated"))
+            yield Compaction(at=at)
+            history = [("user" if each.get("type") == "user" else "model", each.get("content")) for each in messages]
+            yield from read_history(history, f"compaction {place}", at, place)
+            return
+        self._resumed = self._resumed or any(self._first[as_str(each.get("id"))] < place for each in messages[1:])
+        for each in [*messages, line]:
+            id = as_str(each.get("id"))
+            if self._last.get(id) == place and (each is line or self._first[id] == place):
+                for event in _read_message(place, each):
+                    yield self._complete(event, is_kept=id in self._kept)
+
+    def _complete(self, event: Event, *, is_kept: bool) -> Event:
+        """Return an event with what stands elsewhere in the file: a message that was kept can get new calls."""
+        if isinstance(event, Call):
+            resumed, self._resumed = self._resumed, False
+            return replace(event, resumed=resumed)
+        return replace(event, kept=True) if is_kept and isinstance(event, Piece) and not event.tool else event
+
+    def _is_new_summary(self, message: dict[str, Any], place: int) -> bool:
+        is_new = self._first.get(as_str(message.get("id")), place) == place
+        return is_new and text_of(message.get("content")).startswith(SUMMARY)
 
 
 def read(path: Path, start: int = 0, progress: Progress = lambda _: None) -> Iterator[Event]:
     """Yield what a session file tells, from an offset on. A message that is still being written comes next time."""
-    waiting: dict[str, tuple[int, dict[str, Any]]] = {}
-    last = {as_str(line.get("id")): place for place, line in _messages(path, start)}
-    for place, line in read_lines(path, start, progress):
-        if isinstance(line, Unknown):
-            yield line
-            continue
-        head = as_dict(line.get("$set"))
-        for number, first in enumerate(as_dicts(head.get("messages"))):
-            waiting[as_str(first.get("id")) or f"{place}.{number}"] = (place, first)
-        for where, first in waiting.values():
-            if last.get(as_str(first.get("id")), where) <= place:
-                yield from _read_message(where, first)
-        waiting.clear()
-        if last.get(as_str(line.get("id"))) == place:
-            yield from _read_message(place, line)
+    reader = _Reader(path)
+    lines = takewhile(lambda line: line[0] <= reader.end, read_lines(path, start, progress))
+    yield from read_events(lines, reader.read)
 
 
-def _messages(path: Path, start: int) -> Iterator[tuple[int, dict[str, Any]]]:
-    for place, line in read_lines(path, start):
-        if not isinstance(line, Unknown) and as_str(line.get("id")):
-            yield place, line
+def _history(line: dict[str, Any]) -> list[dict[str, Any]]:
+    return as_dicts(as_dict(line.get("$set")).get("messages"))
+
+
+def _time(value: object) -> float:
+    return parse_time(value) or 0.0
 
 
 def _read_message(place: int, line: dict[str, Any]) -> Iterator[Event]:
-    kind, id, at = as_str(line.get("type")), as_str(line.get("id")), parse_time(line.get("timestamp")) or 0.0
+    kind, id, at = as_str(line.get("type")), as_str(line.get("id")), _time(line.get("timestamp"))
     if kind == "gemini":
         yield from _read_answer(place, line, at)
     elif kind == "user":
@@ -77,10 +133,3 @@ def _read_answer(place: int, line: dict[str, Any], at: float) -> Iterator[Event]
         yield Piece(
             id=f"{own}:result", category=result_category(name), text=text, at=at, place=place, tool=name, call=own
         )
-
-
-def result_text(part: dict[str, Any]) -> str:
-    """Return what a tool gave, of a part of a message."""
-    response = as_dict(as_dict(part.get("functionResponse")).get("response"))
-    output = response.get("output", response.get("error", response))
-    return output if isinstance(output, str) else write_json(output)

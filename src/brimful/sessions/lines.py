@@ -11,10 +11,12 @@ from brimful.sessions.events import Event, Unknown
 
 MAX_LINE: Final = 64 * 2**20  # bytes; a longer line is skipped
 Progress = Callable[[int], None]
+Lines = Iterator[tuple[int, Any]]
+"""Objects with their places, or `Unknown` ones."""
 _DECODER: Final = msgspec.json.Decoder(dict[str, Any])
 
 
-def read_lines(path: Path, start: int = 0, progress: Progress = lambda _: None) -> Iterator[tuple[int, Any]]:
+def read_lines(path: Path, start: int = 0, progress: Progress = lambda _: None) -> Lines:
     """Yield the objects in the lines of a file from an offset on, each with its offset. What is none, is `Unknown`.
 
     The last line may be half written: without its end, it is left for the next time.
@@ -38,11 +40,9 @@ def read_lines(path: Path, start: int = 0, progress: Progress = lambda _: None) 
             progress(place)
 
 
-def read_events(
-    path: Path, start: int, progress: Progress, read_line: Callable[[int, dict[str, Any]], Iterator[Event]]
-) -> Iterator[Event]:
-    """Yield what each line of a file tells, from an offset on."""
-    for place, line in read_lines(path, start, progress):
+def read_events(lines: Lines, read_line: Callable[[int, dict[str, Any]], Iterator[Event]]) -> Iterator[Event]:
+    """Yield what each line tells."""
+    for place, line in lines:
         if isinstance(line, Unknown):
             yield line
         else:

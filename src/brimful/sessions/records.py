@@ -17,7 +17,7 @@ from brimful.sessions.files import SessionFile
 POSITION: Final = "position"
 """Key in the metadata of a room: up to where the session was read."""
 _SKIPPED: Final[frozenset[Category]] = frozenset({"system", "tools", "thinking", "summary"})
-_BATCH: Final = 200  # messages that are stored in one transaction: a hook has a few seconds for all of them
+BATCH: Final = 200  # messages that are stored in one transaction: a hook has a few seconds for all of them
 _BATCH_LENGTH: Final = 4_000_000  # characters of these messages
 
 
@@ -64,7 +64,7 @@ class SessionRecords:
                 numbers[own] += 1
                 if not self._is_stored(event):
                     continue
-                if len(batch) >= _BATCH or length >= _BATCH_LENGTH:
+                if len(batch) >= BATCH or length >= _BATCH_LENGTH:
                     yield batch, event.place
                     batch, length = [], 0
                 batch.append(self._message(event, own if numbers[own] == 1 else f"{own}.{numbers[own]}"))
