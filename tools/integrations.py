@@ -93,7 +93,14 @@ TABLE = {
     "pi": Environment(extras=("server",), npm=("@mariozechner/pi-coding-agent@0.73.1",), program="pi"),
     "pydantic-ai": Environment(extras=("pydantic-ai",), modules=("pydantic_ai",), pages=("adapters/pydantic-ai.md",)),
     "sessions": Environment(
-        extras=("server",), npm=("node@22.23.3", "@anthropic-ai/claude-code@2.1.326"), program="sessions"
+        extras=("server",),
+        npm=(
+            "node@22.23.3",
+            "@anthropic-ai/claude-code@2.1.326",
+            "@google/gemini-cli@0.61.0",
+            "@qwen-code/qwen-code@0.24.4",
+        ),
+        program="sessions",
     ),
     "smolagents": Environment(packages=("smolagents>=1.26,<2",), pages=("adapters/smolagents.md",)),
 }

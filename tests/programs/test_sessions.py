@@ -1,7 +1,9 @@
-"""What a session file of Claude Code tells: its requests as they were sent, and why the cache missed."""
+"""What session files tell: of Claude Code, its requests as they were sent; of all, what was said, what requests cost
+and why the cache missed."""
 
 import json
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 import msgspec
 import pytest
@@ -11,11 +13,16 @@ from brimful.records import Usage
 from brimful.sessions import claude_code
 from brimful.sessions.cache import find_misses
 from brimful.sessions.files import find_sessions
+from brimful.sessions.records import SessionRecords
+from brimful.sessions.window import Window
 from programs.scripted import TASK, ScriptedAgent, run_program
 from server.upstream import serving
 
 OTHER_MODEL = "claude-sonnet-4-5"
 LAST = "Finish it."
+SNAPSHOT = "<state_snapshot>The pages are read.</state_snapshot>"
+SHELL = {"description": "Read a page", "is_background": False}
+FIELDS = ("tools", "system", "systemInstruction", "messages", "contents")
 
 
 class CachingAgent(ScriptedAgent):
@@ -27,21 +34,24 @@ class CachingAgent(ScriptedAgent):
 
     def __call__(self, request):
         reply = super().__call__(request)
-        parts = [json.dumps(plain(request.get(name))) for name in ("tools", "system")]
-        text = "".join([*parts, json.dumps(plain(request["messages"]))[:-1]])
-        before = self.before.get(request["model"], "")
+        tools, *others = (json.dumps(plain(request[name]))[:-1] for name in FIELDS if name in request)
+        text = "".join([tools, *others])
+        before = self.before.get(reply.model, "")
         same = next(
             (i for i, (a, b) in enumerate(zip(before, text, strict=False)) if a != b), min(len(before), len(text))
         )
-        if self.tool in parts[0]:
-            self.before[request["model"]] = text
+        if self.tool in tools:
+            self.before[reply.model] = text
         cached = same // 4 if same >= 4_096 else 0
         return msgspec.structs.replace(reply, usage=Usage(prompt=len(text) // 4, cached=cached, completion=20))
 
     def next_parts(self, request):
-        """Write a summary if Claude Code compacts."""
-        if "detailed summary" in json.dumps(request["messages"][-1]):
+        """Write a summary if the program compacts."""
+        last = json.dumps(request[FIELDS[-1] if FIELDS[-1] in request else "messages"][-1])
+        if "detailed summary" in last:
             return (Text(text="<summary>The pages are read.</summary>"),)
+        if "<state_snapshot>" in last:
+            return (Text(text=SNAPSHOT),)
         return super().next_parts(request)
 
 
@@ -127,3 +137,79 @@ def idle_before_the_last(path, *, seconds):
         if "timestamp" in line:
             line["timestamp"] = str(datetime.fromisoformat(line["timestamp"]) + timedelta(seconds=seconds))
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+# -- Qwen Code and Gemini CLI ------------------------------------------------------------------------------------------
+
+
+class Program(NamedTuple):
+    """How a program is run in a session that goes on, and with which settings and variables."""
+
+    name: str
+    command: tuple[str, ...]
+    go_on: tuple[str, ...]
+    settings: tuple[str, dict]
+    models: tuple[str, str]
+    model: str
+    environ: dict[str, str]
+    said: list[str]
+    causes: list[str]
+
+
+QWEN_CODE = Program(
+    name="qwen-code",
+    command=("qwen", "--yolo"),
+    go_on=("--continue",),
+    settings=(".qwen/settings.json", {"security": {"auth": {"selectedType": "openai"}}}),
+    models=("gpt-4o", "gpt-4o-mini"),
+    model="OPENAI_MODEL",
+    environ={"OPENAI_BASE_URL": "{address}/v1", "OPENAI_API_KEY": "x"},
+    said=[TASK, "Go on.", "Go on.", LAST],
+    causes=["model_changed", "compaction"],
+)
+GEMINI_CLI = Program(
+    name="gemini-cli",
+    command=("gemini", "--yolo"),
+    go_on=("--resume", "latest"),
+    settings=(".gemini/settings.json", {"security": {"auth": {"selectedType": "gemini-api-key"}}}),
+    models=("gemini-2.5-pro", "gemini-2.5-flash"),
+    model="GEMINI_MODEL",
+    environ={
+        "GOOGLE_GEMINI_BASE_URL": "{address}",
+        "GEMINI_API_KEY": "x",
+        "GEMINI_CLI_TRUST_WORKSPACE": "true",
+    },
+    said=[TASK, "Go on.", "Go on.", "/compress", LAST],
+    causes=["messages_rewritten", "model_changed", "compaction"],
+)
+
+
+@pytest.mark.parametrize("program", [QWEN_CODE, GEMINI_CLI], ids=lambda program: program.name)
+def test_a_session_that_goes_on_with_another_model_and_is_compacted(program, tmp_path):
+    agent = CachingAgent("run_shell_command", 3, lambda step: {"command": f"seq {step}0000 {step}1500", **SHELL})
+    agent.other = SNAPSHOT
+    (tmp_path / "work").mkdir()
+    (tmp_path / program.settings[0]).parent.mkdir()
+    (tmp_path / program.settings[0]).write_text(json.dumps(program.settings[1]))
+    one, other = program.models
+    with serving(agent.server) as (address, _):
+        for prompt, model in ((TASK, one), ("Go on.", one), ("Go on.", other), ("/compress", other), (LAST, other)):
+            agent.steps = len(agent.requests) + 2
+            environ = {key: value.format(address=address) for key, value in program.environ.items()}
+            go_on = program.go_on if agent.requests else ()
+            command = [*program.command, *go_on, "-p", prompt]
+            run_program(command, tmp_path / "work", {**environ, program.model: model, "HOME": str(tmp_path)})
+    [session] = find_sessions(tmp_path, {}, program.name)
+    window = Window()
+    turns = list(window.read(session.events()))
+    print(
+        [(m.turn, m.cause, m.tokens) for m in find_misses(session.events())],
+        [t.call.prompt for t in turns],
+        [t.call.read for t in turns],
+    )
+    assert window.unknown == {}
+    assert [number for number, turn in enumerate(turns) if turn.compacted] == [9]
+    messages = [message.text for batch, _ in SessionRecords(session, only_said=True).read() for message in batch]
+    print(messages)
+    assert [text for text in messages if text != agent.answer] == program.said
+    assert [miss.cause for miss in find_misses(session.events())] == program.causes

@@ -48,8 +48,11 @@ def find_misses(events: Iterable[Event], *, prices: bool = True) -> Iterator[Mis
         elif isinstance(event, Call):
             number += 1
             cached = cached or event.read + event.written > 0
-            lost = count_missed(min(before.prompt, event.prompt), event.read) if before is not None and cached else 0
+            # A shorter prompt, as after a step back, could have had no more from the cache than it has.
+            most = before.prompt if before is not None else 0
+            lost = count_missed(most if compacted else min(most, event.prompt), event.read) if cached else 0
             if before is not None and lost:
+                lost = min(lost, event.prompt - event.read)
                 yield _make_miss(number, before, event, lost, compacted=compacted, prices=prices)
             before, compacted = event, False
 

@@ -1,7 +1,7 @@
 """Where programs keep their sessions, and which there are."""
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -98,11 +98,13 @@ def _qwen_code(name: str, home: Path, environ: Mapping[str, str]) -> Iterator[Se
 
 
 def _files(program: str, root: Path, pattern: str) -> Iterator[SessionFile]:
+    sessions: dict[str, SessionFile] = {}  # Gemini CLI begins another file for a session that goes on
     for path in sorted(root.glob(pattern)):
-        try:
-            yield open_file(path, program)
-        except OSError:  # it was just removed, or belongs to somebody else
-            continue
+        with suppress(OSError):  # it was just removed, or belongs to somebody else
+            session = open_file(path, program)
+            known = sessions.get(session.id, session)
+            sessions[session.id] = max(known, session, key=lambda each: each.size)
+    yield from sessions.values()
 
 
 _READERS: Final = {

@@ -941,6 +941,7 @@ def _write_reply(reply: Reply) -> tuple[JsonObject, list[bytes]]:
         "promptTokenCount": usage.prompt,
         "candidatesTokenCount": usage.completion,
         "totalTokenCount": usage.prompt + usage.completion,
+        "cachedContentTokenCount": usage.cached,
     }
     head = {"modelVersion": reply.model or "scripted", "responseId": reply.id or "resp-1"}
 

@@ -826,6 +826,7 @@ def _write_reply(reply: Reply) -> tuple[JsonObject, list[bytes]]:
         "prompt_tokens": usage.prompt,
         "completion_tokens": usage.completion,
         "total_tokens": usage.prompt + usage.completion,
+        "prompt_tokens_details": {"cached_tokens": usage.cached},
     }
     calls: list[JsonObject] = [
         {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
