@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 import brimful
-from sessions.session_files import PARA, ClaudeCode, all_programs
+from sessions.session_files import PARA, ClaudeCode, all_programs, codex
 
 
 @pytest.fixture
@@ -58,7 +58,8 @@ def test_misses_have_a_cause_a_cost_and_an_advice(run, run_json, home):
     [miss] = run_json("sessions", "cache", "5e55")
     assert (miss["cause"], miss["turn"]) == ("tools_changed", 3)
     assert float(miss["cost"]) > 0
-    assert "no miss in opencode" in run("sessions", "cache", "ses_1").stdout
+    codex(home, compacted=False)
+    assert "no miss in codex" in run("sessions", "cache", "c0de").stdout
 
 
 @pytest.mark.usefixtures("home")

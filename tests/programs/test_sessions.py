@@ -202,14 +202,8 @@ def test_a_session_that_goes_on_with_another_model_and_is_compacted(program, tmp
     [session] = find_sessions(tmp_path, {}, program.name)
     window = Window()
     turns = list(window.read(session.events()))
-    print(
-        [(m.turn, m.cause, m.tokens) for m in find_misses(session.events())],
-        [t.call.prompt for t in turns],
-        [t.call.read for t in turns],
-    )
     assert window.unknown == {}
     assert [number for number, turn in enumerate(turns) if turn.compacted] == [9]
     messages = [message.text for batch, _ in SessionRecords(session, only_said=True).read() for message in batch]
-    print(messages)
     assert [text for text in messages if text != agent.answer] == program.said
     assert [miss.cause for miss in find_misses(session.events())] == program.causes

@@ -103,7 +103,7 @@ def hash_of(message):
     return hash(json.dumps(message, sort_keys=True))
 
 
-def codex(home, *, legacy=False):
+def codex(home, *, legacy=False, compacted=True):
     """A session of Codex with two calls and a compaction; an older version reports usage in events only."""
 
     def line(at, kind, /, **payload):
@@ -157,6 +157,8 @@ def codex(home, *, legacy=False):
         *usage(7, 1_900, 0, {"input_tokens": 6_300}),
         line(8, "surprise"),
     ]
+    if not compacted:
+        lines = lines[: next(number for number, each in enumerate(lines) if each["type"] == "compacted")]
     return write(home / ".codex" / "sessions" / "2026" / "11" / "19" / "rollout-x-c0de.jsonl", lines)
 
 

@@ -4,7 +4,6 @@ import asyncio
 import json
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from datetime import datetime
 from typing import Any, Final
 from urllib.parse import quote, unquote
 from uuid import uuid4
@@ -19,7 +18,9 @@ from brimful.assembly.memory_text import render_memories
 from brimful.cache import LRU
 from brimful.core.validation import is_whole_number, preview
 from brimful.errors import InvalidValue, MissingExtra
+from brimful.formats.lenient import as_dict
 from brimful.records import Memory, Message, Room
+from brimful.sessions.lines import text_of, time_of
 
 try:
     from claude_agent_sdk import (
@@ -154,33 +155,17 @@ def memory_hook(
 
 def _make_message(room: str, entry: SessionStoreEntry, now: float) -> Message:
     """Return the message for an entry. Only texts of user and assistant are visible in the room."""
-    role, text = entry.get("type"), _text(entry)
+    role, text = entry.get("type"), text_of(as_dict(entry.get("message")).get("content"))
     is_said = role in ("user", "assistant") and bool(text.strip()) and not entry.get("isMeta")
     return Message(
         id=f"{room}/{_name(str(entry.get('uuid') or uuid4()))}",
         room=room,
         content=text if is_said else f"[{role}]",
         role="assistant" if role == "assistant" else "user",
-        at=_parse_time(entry.get("timestamp"), now),
+        at=time_of(entry) or now,
         hidden=not is_said,
         metadata={"entry": json.dumps(entry)},  # a string, since it may hold what a store does not: lone surrogates …
     )
-
-
-def _text(entry: Mapping[str, Any]) -> str:
-    message = entry.get("message")
-    content = message.get("content") if isinstance(message, dict) else None
-    if isinstance(content, str):
-        return content
-    blocks = [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
-    return "\n".join(str(block.get("text")) for block in blocks if block.get("type") == "text")
-
-
-def _parse_time(timestamp: object, now: float) -> float:
-    try:
-        return datetime.fromisoformat(str(timestamp)).timestamp()
-    except (ValueError, OverflowError):
-        return now
 
 
 async def _load(engine: Engine, room: str) -> list[SessionStoreEntry] | None:

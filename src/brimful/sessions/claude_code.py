@@ -7,40 +7,35 @@ messages by their hashes, and how many messages it has in common with an earlier
 import hashlib
 from collections import deque
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
-from brimful.formats.lenient import as_dict, as_dicts, as_str, parse_time
-from brimful.sessions.events import (
-    Call,
-    Category,
-    Compaction,
-    Event,
-    Piece,
-    is_from_user,
-    result_category,
-    unknown_line,
-)
-from brimful.sessions.lines import Progress, as_count, count_images, read_events, read_lines, text_of, write_json
+from brimful.core.cache_misses import FIVE_MINUTES, HOUR
+from brimful.formats.lenient import as_dict, as_dicts, as_str
+from brimful.sessions.events import Call, Category, Compaction, Event, Piece, Unknown, is_from_user, result_category
+from brimful.sessions.lines import Progress, as_count, as_json, count_images, read_events, read_lines, text_of, time_of
 
-_HOUR: Final = 3600.0
-_FIVE_MINUTES: Final = 300.0
 _SILENT: Final = frozenset(  # lines about the session, of which the model sees nothing
-    {
-        *(
-            "queue-operation",
-            "atis-latch",
-            "last-prompt",
-            "tools-used",
-            "cost-state",
-            "summary",
-            "ai-title",
-            "custom-title",
-        ),
-        *("file-history-snapshot", "api-request-blob", "progress", "permission-mode", "mode", "agent-name", "pr-link"),
-    }
+    [
+        "queue-operation",
+        "atis-latch",
+        "last-prompt",
+        "tools-used",
+        "cost-state",
+        "summary",
+        "ai-title",
+        "custom-title",
+        "file-history-snapshot",
+        "api-request-blob",
+        "progress",
+        "permission-mode",
+        "mode",
+        "agent-name",
+        "pr-link",
+    ]
 )
 
 
@@ -78,58 +73,49 @@ class _Reader:
             case "system":
                 if line.get("subtype") == "compact_boundary":
                     kept = as_dict(as_dict(line.get("compactMetadata")).get("preservedMessages")).get("uuids")
-                    yield Compaction(at=_time(line), keep=frozenset(map(str, kept if isinstance(kept, list) else ())))
+                    yield Compaction(at=time_of(line), keep=frozenset(map(str, kept if isinstance(kept, list) else ())))
             case "api-request-shape":
                 self._add_shape(line)
             case "api-request":
                 yield from self._request(place, line)
             case _ if kind not in _SILENT:
-                yield unknown_line(kind)
+                yield Unknown(f"a line of type {kind!r}")
 
     def _user(self, place: int, line: dict[str, Any]) -> Iterator[Event]:
-        content, id, at = as_dict(line.get("message")).get("content"), as_str(line.get("uuid")), _time(line)
+        content = as_dict(line.get("message")).get("content")
+        piece = partial(Piece, id=as_str(line.get("uuid")), at=time_of(line), place=place)
         if isinstance(content, str):
-            yield Piece(id=id, category=_speaker(line, content), text=content, at=at, place=place)
+            yield piece(category=_speaker(line, content), text=content)
             return
         for block in as_dicts(content):
             if block.get("type") == "tool_result":
                 call = as_str(block.get("tool_use_id"))
                 tool, result = self._tools.get(call, ""), block.get("content")
-                yield Piece(
-                    id=id,
-                    category=result_category(tool),
-                    text=text_of(result),
-                    images=count_images(result),
-                    at=at,
-                    place=place,
-                    tool=tool,
-                    call=call,
-                )
+                category, text, images = result_category(tool), text_of(result), count_images(result)
+                yield piece(category=category, text=text, images=images, tool=tool, call=call)
             else:
                 text, images = text_of([block]), count_images([block])
-                category = _speaker(line, text) if text else "user"
-                yield Piece(id=id, category=category, text=text, images=images, at=at, place=place)
+                yield piece(category=_speaker(line, text) if text else "user", text=text, images=images)
 
     def _assistant(self, place: int, line: dict[str, Any]) -> Iterator[Event]:
-        message, at = as_dict(line.get("message")), _time(line)
+        message, at = as_dict(line.get("message")), time_of(line)
         answer = (as_str(message.get("id")), as_str(line.get("requestRef")))
         if message.get("model") == "<synthetic>":
             return
         if answer != self._answer:  # an answer of several blocks has several lines, each with the same usage
             self._answer = answer
             yield self._call(line, message, at)
+        piece = partial(Piece, id=as_str(line.get("uuid")), at=at, place=place)
         for block in as_dicts(message.get("content")):
-            id = as_str(line.get("uuid"))
             match block.get("type"):
                 case "text":
-                    yield Piece(id=id, category="assistant", text=as_str(block.get("text")), at=at, place=place)
+                    yield piece(category="assistant", text=as_str(block.get("text")))
                 case "thinking":
-                    yield Piece(id=id, category="thinking", text=as_str(block.get("thinking")), at=at, place=place)
+                    yield piece(category="thinking", text=as_str(block.get("thinking")))
                 case "tool_use":
                     call, tool = as_str(block.get("id")), as_str(block.get("name"))
                     self._tools[call] = tool
-                    text = write_json(block.get("input"))
-                    yield Piece(id=id, category="assistant", text=text, at=at, place=place, tool=tool, call=call)
+                    yield piece(category="assistant", text=as_json(block.get("input")), tool=tool, call=call)
 
     def _call(self, line: dict[str, Any], message: dict[str, Any], at: float) -> Call:
         usage = as_dict(message.get("usage"))
@@ -145,7 +131,7 @@ class _Reader:
             read=as_count(usage.get("cache_read_input_tokens")),
             written=as_count(usage.get("cache_creation_input_tokens")),
             output=as_count(usage.get("output_tokens")),
-            lasts=_HOUR if long else _FIVE_MINUTES,
+            lasts=HOUR if long else FIVE_MINUTES,
             system=request.system if request else "",
             tools=request.tools if request else "",
             rewritten=request.rewritten if request else None,
@@ -159,7 +145,7 @@ class _Reader:
         rendered = as_dicts(line.get("rendered"))
         text = "\n".join(text_of(each.get("content")) for each in rendered) or text_of(attachment.get("content"))
         if text:
-            yield Piece(id=as_str(line.get("uuid")), category="system", text=text, at=_time(line), place=place)
+            yield Piece(id=as_str(line.get("uuid")), category="system", text=text, at=time_of(line), place=place)
 
     def _add_shape(self, line: dict[str, Any]) -> None:
         shape = as_dict(line.get("shape"))
@@ -176,12 +162,9 @@ class _Reader:
         self._requests[id] = _Request(system, tools, rewritten)
         if hash != self._shape:
             self._shape = hash
-            at = _time(line)
-            yield Piece(
-                id="system", category="system", text=text_of(shape.get("system")), at=at, place=place, lasting=True
-            )
-            text = write_json(shape.get("tools") or [])
-            yield Piece(id="tools", category="tools", text=text, at=at, place=place, lasting=True)
+            piece = partial(Piece, at=time_of(line), place=place, lasting=True)
+            yield piece(id="system", category="system", text=text_of(shape.get("system")))
+            yield piece(id="tools", category="tools", text=as_json(shape.get("tools") or []))
 
 
 def read(path: Path, start: int = 0, progress: Progress = lambda _: None) -> Iterator[Event]:
@@ -265,7 +248,3 @@ def _speaker(line: dict[str, Any], text: str) -> Category:
 
 def _digest(value: object) -> str:
     return hashlib.blake2b(msgspec.json.encode(value), digest_size=8).hexdigest()
-
-
-def _time(line: dict[str, Any]) -> float:
-    return parse_time(line.get("timestamp")) or 0.0

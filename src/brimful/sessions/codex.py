@@ -1,24 +1,15 @@
 """Sessions of Codex: `.codex/sessions/YYYY/MM/DD/rollout-TIME-ID.jsonl`, with the items of the Responses API."""
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from msgspec.structs import replace
 
-from brimful.formats.lenient import as_dict, as_dicts, as_str, parse_time
-from brimful.sessions.events import (
-    Call,
-    Category,
-    Compaction,
-    Event,
-    Piece,
-    Unknown,
-    is_from_user,
-    result_category,
-    unknown_line,
-)
-from brimful.sessions.lines import Progress, as_count, count_images, read_events, read_lines, text_of, write_json
+from brimful.formats.lenient import as_dict, as_dicts, as_str
+from brimful.sessions.events import Call, Category, Compaction, Event, Piece, Unknown, is_from_user, result_category
+from brimful.sessions.lines import Progress, as_count, as_json, count_images, read_events, read_lines, text_of, time_of
 
 _SILENT: Final = frozenset({"world_state", "event_msg"})
 _CALLS: Final = ("function_call", "custom_tool_call", "local_shell_call", "web_search_call")
@@ -37,7 +28,7 @@ class _Reader:
         self._total: Any = None
 
     def read(self, place: int, line: dict[str, Any]) -> Iterator[Event]:
-        payload, at = as_dict(line.get("payload")), parse_time(line.get("timestamp")) or 0.0
+        payload, at = as_dict(line.get("payload")), time_of(line)
         yield from self._release(as_dict(payload.get("item")))
         match line.get("type"):
             case "session_meta":
@@ -57,7 +48,7 @@ class _Reader:
             case str(kind) if kind in _SILENT:
                 pass
             case kind:
-                yield unknown_line(kind)
+                yield Unknown(f"a line of type {kind!r}")
 
     def rest(self) -> Iterator[Event]:
         """Yield the user's last message, and an answer whose usage the file does not have."""
@@ -73,7 +64,8 @@ class _Reader:
             yield replace(said, id=id or said.id)
 
     def _item(self, place: int, item: dict[str, Any], at: float) -> Iterator[Event]:
-        kind, id, call = as_str(item.get("type")), as_str(item.get("id")), as_str(item.get("call_id"))
+        kind, call = as_str(item.get("type")), as_str(item.get("call_id"))
+        piece = partial(Piece, id=as_str(item.get("id")), at=at, place=place)
         if kind == "message" and item.get("role") != "assistant":
             yield from self.rest()
             self._said = _message(item, _speaker(item), place, at)
@@ -81,19 +73,17 @@ class _Reader:
             self._answer.append(_message(item, "assistant", place, at))
         elif kind == "reasoning":
             text = text_of(item.get("summary")) or text_of(item.get("content"))
-            self._answer.append(Piece(id=id, category="thinking", text=text, at=at, place=place))
+            self._answer.append(piece(category="thinking", text=text))
         elif kind in _CALLS:
             tool = as_str(item.get("name")) or kind.removesuffix("_call")
             self._tools[call] = tool
-            text = write_json(item.get("arguments") or item.get("input") or item.get("action") or {})
-            piece = Piece(id=id, category="assistant", text=text, at=at, place=place, tool=tool, call=call)
-            self._answer.append(piece)
+            text = as_json(item.get("arguments") or item.get("input") or item.get("action") or {})
+            self._answer.append(piece(category="assistant", text=text, tool=tool, call=call))
         elif kind.endswith("_output"):
             yield from self.rest()
             tool, output = self._tools.get(call, ""), item.get("output")
             text = text_of(output) or text_of(as_dict(output).get("content"))
-            category, images = result_category(tool), count_images(output)
-            yield Piece(id=id, category=category, text=text, images=images, at=at, place=place, tool=tool, call=call)
+            yield piece(category=result_category(tool), text=text, images=count_images(output), tool=tool, call=call)
         else:
             yield Unknown(f"an item of type {kind!r}")
 

@@ -5,6 +5,7 @@ import sqlite3
 from collections import deque
 from collections.abc import Iterator
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,7 +13,7 @@ from msgspec.structs import replace
 
 from brimful.formats.lenient import as_dict, as_dicts, as_str, parse_object, parse_time
 from brimful.sessions.events import Call, Category, Compaction, Event, Piece, Unknown, result_category
-from brimful.sessions.lines import Progress, as_count, text_of, write_json
+from brimful.sessions.lines import Progress, as_count, as_json, text_of
 
 _WITHOUT_CONTENT: Final = frozenset({"step-start", "step-finish", "snapshot", "patch", "subtask", "agent", "retry"})
 
@@ -68,26 +69,22 @@ def _read_opencode_message(
 def _read_opencode_part(
     place: int, id: str, part: dict[str, Any], at: float, *, is_answer: bool, is_summary: bool
 ) -> Iterator[Event]:
+    piece = partial(Piece, at=at, place=place)
     match part.get("type"):
         case "text":
-            said = as_str(part.get("text"))
-            by_program = part.get("synthetic") is True
-            category: Category = "system" if by_program else "user"
+            category: Category = "system" if part.get("synthetic") is True else "user"
             if is_answer:
                 category = "summary" if is_summary else "assistant"
-            yield Piece(id=id, category=category, text=said, at=at, place=place)
+            yield piece(id=id, category=category, text=as_str(part.get("text")))
         case "reasoning":
-            yield Piece(id=id, category="thinking", text=as_str(part.get("text")), at=at, place=place)
+            yield piece(id=id, category="thinking", text=as_str(part.get("text")))
         case "file":
-            is_image = as_str(part.get("mime")).startswith("image/")
-            yield Piece(id=id, category="user", text="", images=int(is_image), at=at, place=place)
+            yield piece(id=id, category="user", text="", images=int(as_str(part.get("mime")).startswith("image/")))
         case "tool":
             state, tool, call = as_dict(part.get("state")), as_str(part.get("tool")), as_str(part.get("callID"))
-            given = write_json(state.get("input") or {})
-            yield Piece(id=id, category="assistant", text=given, at=at, place=place, tool=tool, call=call)
+            yield piece(id=id, category="assistant", text=as_json(state.get("input") or {}), tool=tool, call=call)
             output = as_str(state.get("output")) or as_str(state.get("error"))
-            category = result_category(tool)
-            yield Piece(id=f"{id}:result", category=category, text=output, at=at, place=place, tool=tool, call=call)
+            yield piece(id=f"{id}:result", category=result_category(tool), text=output, tool=tool, call=call)
         case str(kind) if kind in _WITHOUT_CONTENT or kind == "compaction":
             pass
         case kind:
@@ -136,30 +133,26 @@ def read_hermes(path: Path, id: str, start: int = 0, progress: Progress = lambda
 
 
 def _read_hermes_row(place: int, row: sqlite3.Row, tools: dict[str, str]) -> list[Piece]:
-    at, own = float(row["timestamp"]), str(row["id"])
+    piece = partial(Piece, id=str(row["id"]), at=float(row["timestamp"]), place=place)
     text = text_of(row["content"])
     match row["role"]:
         case "tool":
             tool = row["tool_name"] or tools.get(row["tool_call_id"], "")
             output = parse_object(text.encode()).get("output")
             said, category = output if isinstance(output, str) else text, result_category(tool)
-            call = row["tool_call_id"] or ""
-            return [Piece(id=own, category=category, text=said, at=at, place=place, tool=tool, call=call)]
+            return [piece(category=category, text=said, tool=tool, call=row["tool_call_id"] or "")]
         case "assistant":
-            pieces = [Piece(id=own, category="assistant", text=text, at=at, place=place)] if text else []
-            if row["reasoning"]:
-                pieces.insert(0, Piece(id=own, category="thinking", text=row["reasoning"], at=at, place=place))
+            pieces = [piece(category="thinking", text=row["reasoning"])] if row["reasoning"] else []
+            pieces += [piece(category="assistant", text=text)] if text else []
             for call in as_dicts(parse_list(row["tool_calls"])):
                 function, id = as_dict(call.get("function")), as_str(call.get("id"))
                 tools[id] = as_str(function.get("name"))
-                given = write_json(function.get("arguments") or {})
-                pieces.append(
-                    Piece(id=own, category="assistant", text=given, at=at, place=place, tool=tools[id], call=id)
-                )
+                given = as_json(function.get("arguments") or {})
+                pieces.append(piece(category="assistant", text=given, tool=tools[id], call=id))
             return pieces
         case role:
             category = "user" if role == "user" else "system"
-            return [Piece(id=own, category=category, text=text, at=at, place=place)]
+            return [piece(category=category, text=text)]
 
 
 def parse_list(text: object) -> list[Any]:

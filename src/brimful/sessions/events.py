@@ -97,11 +97,6 @@ class Unknown(msgspec.Struct, frozen=True):
     reason: str
 
 
-def unknown_line(kind: object) -> Unknown:
-    """Return what stands for a line of an unknown type."""
-    return Unknown(f"a line of type {kind!r}" if kind else "a line without a type")
-
-
 Event = Piece | Call | Compaction | Unknown
 
 

@@ -6,7 +6,7 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 from sqlite3 import DatabaseError
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -79,47 +79,40 @@ def find_session(name: str, home: Path, environ: Mapping[str, str]) -> SessionFi
 # -- files of lines --------------------------------------------------------------------------------------------------
 
 
-def _claude_code(name: str, home: Path, environ: Mapping[str, str]) -> Iterator[SessionFile]:
-    root = Path(environ.get("CLAUDE_CONFIG_DIR") or home / ".claude")
-    yield from _files(name, root / "projects", "*/*.jsonl")
+class _Files(NamedTuple):
+    """How a program's files are read, where they are, and the variables that name another folder."""
+
+    read: Callable[[Path, int, Progress], Iterator[Event]]
+    folder: str
+    pattern: str
+    variables: tuple[str, ...] = ()
 
 
-def _codex(name: str, home: Path, environ: Mapping[str, str]) -> Iterator[SessionFile]:
-    yield from _files(name, Path(environ.get("CODEX_HOME") or home / ".codex") / "sessions", "*/*/*/rollout-*.jsonl")
+_FILES: Final = {
+    "claude-code": _Files(claude_code.read, ".claude", "projects/*/*.jsonl", ("CLAUDE_CONFIG_DIR",)),
+    "codex": _Files(codex.read, ".codex", "sessions/*/*/*/rollout-*.jsonl", ("CODEX_HOME",)),
+    "gemini-cli": _Files(gemini_cli.read, ".gemini", "tmp/*/chats/session-*.jsonl"),
+    "qwen-code": _Files(qwen_code.read, ".qwen", "projects/*/chats/*.jsonl", ("QWEN_RUNTIME_DIR", "QWEN_HOME")),
+}
 
 
-def _gemini_cli(name: str, home: Path, _: Mapping[str, str]) -> Iterator[SessionFile]:
-    yield from _files(name, home / ".gemini" / "tmp", "*/chats/session-*.jsonl")
-
-
-def _qwen_code(name: str, home: Path, environ: Mapping[str, str]) -> Iterator[SessionFile]:
-    root = Path(environ.get("QWEN_RUNTIME_DIR") or environ.get("QWEN_HOME") or home / ".qwen")
-    yield from _files(name, root / "projects", "*/chats/*.jsonl")
-
-
-def _files(program: str, root: Path, pattern: str) -> Iterator[SessionFile]:
+def _find_files(name: str, home: Path, environ: Mapping[str, str]) -> Iterator[SessionFile]:
+    files = _FILES[name]
+    root = Path(next(filter(None, map(environ.get, files.variables)), home / files.folder))
     sessions: dict[str, SessionFile] = {}  # Gemini CLI begins another file for a session that goes on
-    for path in sorted(root.glob(pattern)):
+    for path in sorted(root.glob(files.pattern)):
         with suppress(OSError):  # it was just removed, or belongs to somebody else
-            session = open_file(path, program)
+            session = open_file(path, name)
             known = sessions.get(session.id, session)
             sessions[session.id] = max(known, session, key=lambda each: each.size)
     yield from sessions.values()
-
-
-_READERS: Final = {
-    "claude-code": claude_code.read,
-    "codex": codex.read,
-    "gemini-cli": gemini_cli.read,
-    "qwen-code": qwen_code.read,
-}
 
 
 def open_file(path: Path, program: str = "", id: str = "") -> SessionFile:
     """Return the session in a file. Without its program or id, the first lines tell them."""
     heads = [line for _, line in islice(read_lines(path), _HEAD) if not isinstance(line, Unknown)]
     program = program or _recognize(path, heads)
-    read, facts = _READERS[program], path.stat()
+    read, facts = _FILES[program].read, path.stat()
     payloads = [as_dict(line.get("payload")) for line in heads]
     ids = [line.get("sessionId") for line in heads]
     ids += [each.get(name) for name in ("session_id", "id") for each in payloads]
@@ -129,7 +122,7 @@ def open_file(path: Path, program: str = "", id: str = "") -> SessionFile:
         id=id or _first(ids) or path.stem,
         path=path,
         folder=_first(folders),
-        title=_title(islice(read(path), _HEAD)),
+        title=_title(islice(read(path, 0, lambda _: None), _HEAD)),
         modified=facts.st_mtime,
         size=facts.st_size,
         reader=partial(read, path),
@@ -146,7 +139,7 @@ def _recognize(path: Path, heads: list[dict[str, Any]]) -> str:
         return "qwen-code"
     if any("sessionId" in line for line in heads):
         return "claude-code"
-    raise InvalidValue("session", f"{path} is not a session of {', '.join(_READERS)}")
+    raise InvalidValue("session", f"{path} is not a session of {', '.join(_FILES)}")
 
 
 def _first(values: list[object]) -> str:
@@ -204,11 +197,8 @@ def _rows(program: str, path: Path, query: str, read: Callable[..., Iterator[Eve
 
 
 PROGRAMS: Final[dict[str, Callable[[str, Path, Mapping[str, str]], Iterator[SessionFile]]]] = {
-    "claude-code": _claude_code,
-    "codex": _codex,
+    **dict.fromkeys(_FILES, _find_files),
     "opencode": _opencode,
     "hermes": _hermes,
-    "gemini-cli": _gemini_cli,
-    "qwen-code": _qwen_code,
 }
 """How to find the sessions of each program."""

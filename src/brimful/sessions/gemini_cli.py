@@ -5,26 +5,17 @@ or by what a compaction left.
 """
 
 from collections.abc import Iterator
+from functools import partial
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
 from msgspec.structs import replace
 
-from brimful.formats.lenient import as_dict, as_dicts, as_str, parse_time
-from brimful.sessions.events import (
-    Call,
-    Category,
-    Compaction,
-    Event,
-    Piece,
-    Unknown,
-    is_from_user,
-    result_category,
-    unknown_line,
-)
+from brimful.formats.lenient import as_dict, as_dicts, as_str
+from brimful.sessions.events import Call, Category, Compaction, Event, Piece, Unknown, is_from_user, result_category
 from brimful.sessions.gemini_parts import SUMMARY, read_history, result_text
-from brimful.sessions.lines import Progress, as_count, read_events, read_lines, text_of, write_json
+from brimful.sessions.lines import Progress, as_count, as_json, read_events, read_lines, text_of, time_of
 
 
 class _Reader:
@@ -54,7 +45,7 @@ class _Reader:
     def read(self, place: int, line: dict[str, Any]) -> Iterator[Event]:
         messages = _history(line)
         if any(self._is_new_summary(each, place) for each in messages):
-            at = _time(as_dict(line.get("$set")).get("lastUpdated"))
+            at = time_of(as_dict(line.get("$set")), "lastUpdated")
             yield Compaction(at=at)
             history = [("user" if each.get("type") == "user" else "model", each.get("content")) for each in messages]
             yield from read_history(history, f"compaction {place}", at, place)
@@ -89,12 +80,8 @@ def _history(line: dict[str, Any]) -> list[dict[str, Any]]:
     return as_dicts(as_dict(line.get("$set")).get("messages"))
 
 
-def _time(value: object) -> float:
-    return parse_time(value) or 0.0
-
-
 def _read_message(place: int, line: dict[str, Any]) -> Iterator[Event]:
-    kind, id, at = as_str(line.get("type")), as_str(line.get("id")), _time(line.get("timestamp"))
+    kind, id, at = as_str(line.get("type")), as_str(line.get("id")), time_of(line)
     if kind == "gemini":
         yield from _read_answer(place, line, at)
     elif kind == "user":
@@ -103,7 +90,7 @@ def _read_message(place: int, line: dict[str, Any]) -> Iterator[Event]:
             category: Category = "user" if is_from_user(text) else "system"
             yield Piece(id=id, category=category, text=text, at=at, place=place)
     elif kind not in {"info", "error", "warning"}:
-        yield unknown_line(kind)
+        yield Unknown(f"a line of type {kind!r}")
 
 
 def _read_answer(place: int, line: dict[str, Any], at: float) -> Iterator[Event]:
@@ -119,17 +106,14 @@ def _read_answer(place: int, line: dict[str, Any], at: float) -> Iterator[Event]
             output=as_count(tokens.get("output")) + as_count(tokens.get("thoughts")),
         )
     thoughts = "\n".join(as_str(each.get("description")) for each in as_dicts(line.get("thoughts")))
+    piece = partial(Piece, at=at, place=place)
     if thoughts:
-        yield Piece(id=id, category="thinking", text=thoughts, at=at, place=place)
+        yield piece(id=id, category="thinking", text=thoughts)
     if text := text_of(line.get("content")):
-        yield Piece(id=id, category="assistant", text=text, at=at, place=place)
-    calls = as_dicts(line.get("toolCalls"))
-    for call in calls:
-        name, own, text = as_str(call.get("name")), as_str(call.get("id")), write_json(call.get("args") or {})
-        yield Piece(id=own, category="assistant", text=text, at=at, place=place, tool=name, call=own)
-    for call in calls:
-        name, own = as_str(call.get("name")), as_str(call.get("id"))
+        yield piece(id=id, category="assistant", text=text)
+    calls = [(as_str(call.get("name")), as_str(call.get("id")), call) for call in as_dicts(line.get("toolCalls"))]
+    for name, own, call in calls:
+        yield piece(id=own, category="assistant", text=as_json(call.get("args") or {}), tool=name, call=own)
+    for name, own, call in calls:
         text = "\n".join(result_text(part) for part in as_dicts(call.get("result")))
-        yield Piece(
-            id=f"{own}:result", category=result_category(name), text=text, at=at, place=place, tool=name, call=own
-        )
+        yield piece(id=f"{own}:result", category=result_category(name), text=text, tool=name, call=own)

@@ -1,11 +1,12 @@
 """The parts of Gemini's messages, in the sessions of Gemini CLI and Qwen Code."""
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Any, Final
 
 from brimful.formats.lenient import as_dict, as_dicts
 from brimful.sessions.events import Category, Event, Piece, Unknown, is_from_user, result_category
-from brimful.sessions.lines import text_of, write_json
+from brimful.sessions.lines import as_json, text_of
 
 SUMMARY: Final = "<state_snapshot>"
 """How the summary begins that a compaction writes."""
@@ -19,22 +20,18 @@ def read_parts(
     thoughts = text_of([part for part in parts if part.get("thought")])
     text = text_of([part for part in parts if not part.get("thought")])
     images = sum("inlineData" in part or "fileData" in part for part in parts)
+    piece = partial(Piece, at=at, place=place, kept=kept)
     if thoughts:
-        yield Piece(id=id, category="thinking", text=thoughts, at=at, place=place, kept=kept)
+        yield piece(id=id, category="thinking", text=thoughts)
     if text or images:
-        yield Piece(id=id, category=category, text=text, images=images, at=at, place=place, kept=kept)
+        yield piece(id=id, category=category, text=text, images=images)
     for part in parts:
         match part:
             case {"functionCall": {"id": str(own), "name": str(tool)} as call}:
-                given = write_json(call.get("args") or {})
-                yield Piece(
-                    id=own, category="assistant", text=given, at=at, place=place, tool=tool, call=own, kept=kept
-                )
+                yield piece(id=own, category="assistant", text=as_json(call.get("args") or {}), tool=tool, call=own)
             case {"functionResponse": {"id": str(own), "name": str(tool)}}:
-                kind, given = result_category(tool), result_text(part)
-                yield Piece(
-                    id=f"{own}:result", category=kind, text=given, at=at, place=place, tool=tool, call=own, kept=kept
-                )
+                kind, text = result_category(tool), result_text(part)
+                yield piece(id=f"{own}:result", category=kind, text=text, tool=tool, call=own)
             case {"text": _} | {"inlineData": _} | {"fileData": _}:
                 pass
             case _:
@@ -57,4 +54,4 @@ def result_text(part: dict[str, Any]) -> str:
     """Return what a tool gave, of a part of a message."""
     response = as_dict(as_dict(part.get("functionResponse")).get("response"))
     output = response.get("output", response.get("error", response))
-    return output if isinstance(output, str) else write_json(output)
+    return output if isinstance(output, str) else as_json(output)

@@ -1,12 +1,12 @@
 """Lines of JSON in a file that another process may be writing, in bounded memory."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
-from brimful.formats.lenient import as_dict, as_dicts, as_str
+from brimful.formats.lenient import as_dict, as_dicts, as_str, parse_time
 from brimful.sessions.events import Event, Unknown
 
 MAX_LINE: Final = 64 * 2**20  # bytes; a longer line is skipped
@@ -63,6 +63,11 @@ def text_of(content: object) -> str:
     return "\n".join(text for text in texts if text)
 
 
+def time_of(line: Mapping[str, Any], key: str = "timestamp") -> float:
+    """Return when a line was written; 0 if it does not say."""
+    return parse_time(line.get(key)) or 0.0
+
+
 def count_images(content: object) -> int:
     """Return how many images a content has."""
     return sum("image" in as_str(each.get("type")) for each in as_dicts(content))
@@ -73,6 +78,6 @@ def as_count(value: object) -> int:
     return int(value) if isinstance(value, int | float) and 0 < value < 10**12 else 0
 
 
-def write_json(value: object) -> str:
+def as_json(value: object) -> str:
     """Write the arguments of a call."""
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()

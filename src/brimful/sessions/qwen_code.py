@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from brimful.formats.lenient import as_dict, as_dicts, as_str, parse_time
-from brimful.sessions.events import Call, Category, Compaction, Event, is_from_user, unknown_line
+from brimful.formats.lenient import as_dict, as_dicts, as_str
+from brimful.sessions.events import Call, Category, Compaction, Event, Unknown, is_from_user
 from brimful.sessions.gemini_parts import read_history, read_parts
-from brimful.sessions.lines import Progress, as_count, read_events, read_lines, text_of
+from brimful.sessions.lines import Progress, as_count, read_events, read_lines, text_of, time_of
 
 _OWN: Final = (None, "mid_turn_user_message", "realtime_message")
 """Kinds of messages in which the user speaks. The others are notifications and prompts of the program."""
@@ -19,7 +19,7 @@ def read(path: Path, start: int = 0, progress: Progress = lambda _: None) -> Ite
 
 
 def _read_line(place: int, line: dict[str, Any]) -> Iterator[Event]:
-    id, at = as_str(line.get("uuid")), parse_time(line.get("timestamp")) or 0.0
+    id, at = as_str(line.get("uuid")), time_of(line)
     parts = as_dict(line.get("message")).get("parts")
     match line.get("type"):
         case "user":
@@ -37,7 +37,7 @@ def _read_line(place: int, line: dict[str, Any]) -> Iterator[Event]:
         case "system":
             pass
         case kind:
-            yield unknown_line(kind)
+            yield Unknown(f"a line of type {kind!r}")
 
 
 def _call(line: dict[str, Any], usage: dict[str, Any], id: str, at: float) -> Call:
