@@ -97,7 +97,6 @@ TABLE = {
         npm=(
             "node@22.23.3",
             "@anthropic-ai/claude-code@2.1.326",
-            "@google/gemini-cli@0.61.0",
             "@qwen-code/qwen-code@0.24.4",
         ),
         program="sessions",
