@@ -98,6 +98,7 @@ def test_a_file_is_easy_to_read():
         'at: "2026-10-01T09:00:00+00:00"',
         "pinned: true",
         "accesses: 0",
+        'state: "active"',
         "archived: false",
         "metadata: {}",
         'unedited: "' + write_memory(PLAIN).split('unedited: "')[1][:16] + '"',

@@ -53,7 +53,7 @@ COMMANDS: Final = {
     "models": Entry("models", "List known models, or show their details."),
     "policies": Entry("models", "List policies, or show the details of one."),
     "embeddings": Entry("embeddings", "List and try embedders."),
-    "import": Entry("transfer", "Import conversations from other programs."),
+    "import": Entry("transfer", "Import conversations and memories from other programs."),
     "export": Entry("transfer", "Export everything, or one room, persona or lorebook."),
     "room": Entry("rooms", "Manage rooms (conversations)."),
     "message": Entry("rooms", "Manage the messages of rooms."),
@@ -66,7 +66,9 @@ COMMANDS: Final = {
     "chat": Entry("chat", "Chat with a model in a room."),
     "monitor": Entry("monitor", "Show contexts and answers as they happen."),
     "context": Entry("contexts", "Manage stored contexts."),
-    "sessions": Entry("sessions", "Look into the sessions of Claude Code, Codex, opencode, Hermes and Gemini CLI."),
+    "sessions": Entry(
+        "sessions", "Look into the sessions of Claude Code, Codex, opencode, Hermes, Gemini CLI and Qwen Code."
+    ),
     "stats": Entry("stats", "Show usage: contexts, tokens, cost, cache hits, warnings."),
     "index": Entry("embeddings", "Embed all stored records that have no vector yet."),
     "janitor": Entry("janitor", "Collapse floods, summarize old days, archive unused messages (undoable)."),

@@ -32,6 +32,7 @@ async def tell_story(url, tenant="default", *, turns=60):
         await engine.put(Lorebook(id="teas", name="Teas"))
         await engine.write_lore([LoreEntry(id="teas/1", lorebook="teas", content="Sencha is green.", keys=("sencha",))])
         await engine.remember("Ada is allergic to hazelnut.", user="ada", pinned=True, id="nuts", at=NOW - 50)
+        await engine.propose("Ada's bank is Evilbank.", user="ada", id="rumor", at=NOW - 45)
         await engine.remember("Ada drinks tea at four.", user="ada", id="four", at=NOW - 60)
         await engine.post_many(
             [

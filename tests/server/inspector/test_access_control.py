@@ -55,6 +55,7 @@ WRITES = [
     ("POST", "/rooms/tea/room/janitor", {"dry_run": False}),
     ("POST", "/janitor/undo", None),
     ("POST", "/audit", {"ids": ["four"]}),
+    ("POST", "/memories/review", {"reject": ["rumor"]}),
     ("PUT", "/rooms/tea/room", {"name": "x"}),
     ("DELETE", "/messages/m1", None),
     ("POST", "/personas", {"id": "x"}),

@@ -311,7 +311,7 @@ def test_proposals_are_listed_confirmed_and_rejected(ask, get):
     assert not {each["id"] for each in before} & {"bank", "tea"}
     ask("GET", "/memories/bank", 404)
     ask("POST", "/memories", 409, id="bank", content="x")
-    assert {each["id"] for each in get("/memories", state="proposed")["memories"]} == {"bank", "tea"}
+    assert {each["id"] for each in get("/memories", state="proposed")["memories"]} == {"bank", "tea", "rumor"}
     for wrong in ({"confirm": []}, {"confirm": ["tea"], "reject": ["bank"]}):
         assert ask("POST", "/memories/review", 400, **wrong)["error"]["param"] == "confirm"
     ask("POST", "/memories/review", 404, confirm=["tea", "nuts"])
@@ -322,5 +322,5 @@ def test_proposals_are_listed_confirmed_and_rejected(ask, get):
     assert {each["id"] for each in get("/memories")["memories"]} == {each["id"] for each in before} | {"tea"}
     for _ in range(2):
         ask("POST", "/janitor/undo")
-    assert len(get("/memories", state="proposed")["memories"]) == 2
+    assert len(get("/memories", state="proposed")["memories"]) == 3
     assert get("/memories")["memories"] == before

@@ -1,12 +1,16 @@
 """Sessions of coding agents in the inspector: only for local use, and only by their ids."""
 
-import sqlite3
+import asyncio
+import os
 
 import pytest
 
 from brimful.errors import InvalidConfig
+from brimful.server.access import Client
 from brimful.server.config import parse_config
-from brimful.server.inspector import sessions as endpoints
+from brimful.server.inspector.operation import Call
+from brimful.server.inspector.queries import SessionsQuery
+from brimful.server.inspector.sessions import Sessions
 from server.inspector.conftest import ROOT
 from sessions.session_files import PARA, ClaudeCode, all_programs
 
@@ -77,7 +81,9 @@ def test_sessions_of_all_programs_are_listed_and_shown(client, home):
     all_programs(home)
     assert client.get(f"{ROOT}/features").json() == {"sessions": True}
     found = listed(client)
-    assert found["programs"] == dict.fromkeys(("claude-code", "codex", "opencode", "hermes", "gemini-cli"), 1)
+    assert found["programs"] == dict.fromkeys(
+        ("claude-code", "codex", "opencode", "hermes", "gemini-cli", "qwen-code"), 1
+    )
     assert str(home) not in str(found)
     for each in found["sessions"]:
         whole = shown(client, each["id"])
@@ -96,7 +102,7 @@ def test_pages_have_each_session_once(client, home):
         seen += [each["id"] for each in page["sessions"]]
         after = page["next"]
     assert sorted(seen) == sorted({each["id"] for each in listed(client)["sessions"]})
-    assert len(seen) == 5
+    assert len(seen) == 6
 
 
 @pytest.mark.parametrize("name", ["5e55", "last", "../../5e55.jsonl", "%2Fetc%2Fpasswd", "x" * 2_000])
@@ -142,42 +148,64 @@ def test_secrets_are_masked(client, home):
     assert "[masked: bearer]" in loss["again"][0]["text"]
 
 
-def test_a_file_is_read_once_until_it_changes(client, home, monkeypatch):
-    monkeypatch.setattr(endpoints, "_LIST_SECONDS", 0.0)
-    read = []
-    original = endpoints.Window.read
-    monkeypatch.setattr(endpoints.Window, "read", lambda self, events: read.append(1) or original(self, events))
+@pytest.fixture
+def ask(home):
+    """Return a function that gives the reports of all sessions, as the endpoints do."""
+
+    def make(**settings):
+        sessions = Sessions(home, {}, list_seconds=0.0, **settings)
+
+        def call(query, **path):
+            return Call(client=Client(tenant="acme"), path=path, headers={}, query=query)
+
+        async def reports():
+            page = await sessions.list_page(call(SessionsQuery()))
+            found = []
+            for row in page.sessions:
+                while (view := await sessions.show(call(None, id=row.id))).report is None:
+                    pass
+                found.append(view.report)
+            return found
+
+        return lambda: asyncio.run(reports())
+
+    return make
+
+
+def test_a_file_is_read_once_until_it_changes(ask, home):
     session = ClaudeCode()
     session.call("Bash", {"command": "ls"}, "a b")
+    path, read = session.write(home), ask()
+    (report,) = read()
+    path.write_bytes(b" " * path.stat().st_size)
+    os.utime(path, (session.time, session.time))
+    assert read()[0].requests == 0
+    os.utime(path, ns=(0, 0))
+    (empty,) = read()
     session.write(home)
-    (row,) = listed(client)["sessions"]
-    assert shown(client, row["id"]) == shown(client, row["id"])
-    assert len(read) == 1
+    os.utime(path, ns=(0, 0))
+    assert read() == [empty], "the same size and time: nothing was read"
     session.call("Bash", {"command": "pwd"}, "/work")
     session.write(home)
-    assert shown(client, row["id"])["report"]["requests"] == 2
-    assert len(read) == 2
+    assert [each.requests for each in (report, *read())] == [1, 2]
 
 
-def test_a_file_that_cannot_be_read_is_an_error_that_says_so(client, home, monkeypatch):
-    session = ClaudeCode()
-    session.call("Bash", {"command": "ls"}, "a b")
-    path = session.write(home)
-    (row,) = listed(client)["sessions"]
-    path.unlink()
-    answer = client.get(f"{ROOT}/sessions/{row['id']}")
-    assert (answer.status_code, answer.json()["error"]["code"]) == (404, "session_unreadable")
-    monkeypatch.setattr(endpoints, "find_losses", lambda _: iter(sqlite3.connect(":memory:").execute("SELECT none")))
-    session.write(home)
-    assert client.get(f"{ROOT}/sessions/{row['id']}").json()["error"]["code"] == "session_unreadable"
+def test_a_file_that_cannot_be_read_is_an_error_that_says_so(client, home):
+    all_programs(home)
+    rows = {row["program"]: row["id"] for row in listed(client)["sessions"]}
+    for path in home.rglob("opencode*.db"):
+        path.write_bytes(b"no database" * 1_000)
+    for path in home.rglob(".claude/projects/**/*.jsonl"):
+        path.unlink()
+    for program in ("opencode", "claude-code"):
+        answer = client.get(f"{ROOT}/sessions/{rows[program]}")
+        assert (answer.status_code, answer.json()["error"]["code"]) == (404, "session_unreadable")
 
 
-def test_a_long_session_keeps_its_sums_and_shows_some_of_its_requests(client, home, monkeypatch):
-    monkeypatch.setattr(endpoints, "MAX_TURNS", 5)
+def test_a_long_session_keeps_its_sums_and_shows_some_of_its_requests(ask, home):
     session = ClaudeCode()
     prompts = [session.call("Bash", {"command": f"ls {at}"}, "a b") for at in range(14)]
     session.write(home)
-    (row,) = listed(client)["sessions"]
-    report = shown(client, row["id"])["report"]
-    assert (report["requests"], report["prompt"], report["largest"]) == (14, sum(prompts), max(prompts))
-    assert [turn["number"] for turn in report["turns"]] == [1, 5, 9, 13, 14]
+    (report,) = ask(max_turns=5)()
+    assert (report.requests, report.prompt, report.largest) == (14, sum(prompts), max(prompts))
+    assert [turn.number for turn in report.turns] == [1, 5, 9, 13, 14]

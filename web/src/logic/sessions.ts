@@ -124,5 +124,5 @@ export function cachedText({ prompt, read }: { prompt: number; read: number }): 
 
 /** Programs by the names that they give themselves. */
 export const PROGRAMS: Record<string, string> = {
-  "claude-code": "Claude Code", codex: "Codex", opencode: "opencode", hermes: "Hermes", "gemini-cli": "Gemini CLI",
+  "claude-code": "Claude Code", codex: "Codex", opencode: "opencode", hermes: "Hermes", "gemini-cli": "Gemini CLI", "qwen-code": "Qwen Code",
 };

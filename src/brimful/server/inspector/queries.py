@@ -178,7 +178,7 @@ class UndoQuery(Input, frozen=True, kw_only=True):
 class SessionsQuery(Input, frozen=True, kw_only=True):
     """Filter sessions by program, and by words in their task and folder. Page with the `id` of the last one."""
 
-    program: Literal["", "claude-code", "codex", "opencode", "hermes", "gemini-cli"] = ""
+    program: Literal["", "claude-code", "codex", "opencode", "hermes", "gemini-cli", "qwen-code"] = ""
     q: Annotated[str, Meta(max_length=1_000, description="Words that must all occur.")] = ""
     after: Annotated[str, Meta(max_length=100, description="`next` of the previous page.")] = ""
     limit: _PageSize = 50

@@ -28,11 +28,11 @@ from brimful.sessions.files import SessionFile, find_sessions
 from brimful.sessions.lost import Loss, find_losses
 from brimful.sessions.window import Turn, Window
 
-_LIST_SECONDS: Final = 5.0  # for which the list of files is not read again
+LIST_SECONDS: Final = 5.0
 _WAIT: Final = 1.0  # seconds that a request waits for a session that is being read
 _ABANDONED: Final = 20.0  # seconds without a request for a session, after which it is not read to its end
 _MAX_REPORTS: Final = 16  # in memory
-MAX_TURNS: Final = 2_000  # in a report; of a longer session, every second or fourth request
+MAX_TURNS: Final = 2_000
 _MAX_LISTED: Final = 500  # misses, compactions, and things used again after one, in a report
 _MAX_TEXT: Final = 300  # characters of what was used again
 _PASSES: Final = 3  # over a file: its windows, its misses and its losses
@@ -156,14 +156,15 @@ class _Abandoned(Exception):
 class _Reading:
     """A session that is being read in a thread."""
 
-    def __init__(self, session: SessionFile) -> None:
+    def __init__(self, session: SessionFile, max_turns: int) -> None:
         self.asked = time.monotonic()
         self.progress = 0.0
         self._session = session
+        self._max_turns = max_turns
         self._passes = 0
 
     def run(self) -> SessionReport:
-        turns = _Turns()
+        turns = _Turns(self._max_turns)
         window = Window()
         for turn in window.read(self._events()):
             turns.add(turn)
@@ -204,7 +205,8 @@ class _Reading:
 class _Turns:
     """The requests of a session: sums of all, and as many of them as a chart can show."""
 
-    def __init__(self) -> None:
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
         self.count = self.prompt = self.read = self.largest = 0
         self._turns: list[Turn] = []
         self._last: Turn | None = None
@@ -218,7 +220,7 @@ class _Turns:
         self._last = turn
         if self._is_shown(turn):
             self._turns.append(turn)
-        if len(self._turns) > MAX_TURNS:
+        if len(self._turns) > self._limit:
             self._step *= 2
             self._turns = [each for each in self._turns if self._is_shown(each)]
 
@@ -234,14 +236,27 @@ class _Turns:
 
 
 class Sessions:
-    """Endpoints for sessions. One session is read at a time, in a thread of its own; what was read is cached."""
+    """Endpoints for sessions. One session is read at a time, in a thread of its own; what was read is cached.
 
-    def __init__(self, home: Path, environ: Mapping[str, str]) -> None:
+    The list of files is not read again for `list_seconds`. A report shows `max_turns` requests; of a longer session,
+    every second or fourth.
+    """
+
+    def __init__(
+        self,
+        home: Path,
+        environ: Mapping[str, str],
+        *,
+        list_seconds: float = LIST_SECONDS,
+        max_turns: int = MAX_TURNS,
+    ) -> None:
         self._home = home
+        self._list_seconds = list_seconds
+        self._max_turns = max_turns
         self._environ = environ
         self._lock = asyncio.Lock()
         self._found: dict[str, SessionFile] = {}
-        self._listed = -_LIST_SECONDS
+        self._listed = -list_seconds
         self._reports: LRU[tuple[str, int, float], SessionReport] = LRU(max_entries=_MAX_REPORTS)
         self._readings: dict[tuple[str, int, float], tuple[_Reading, asyncio.Future[SessionReport]]] = {}
         self._thread = ThreadPoolExecutor(1, "brimful-sessions")
@@ -293,7 +308,7 @@ class Sessions:
     def _start(
         self, key: tuple[str, int, float], session: SessionFile
     ) -> tuple[_Reading, asyncio.Future[SessionReport]]:
-        reading = _Reading(session)
+        reading = _Reading(session, self._max_turns)
         future = asyncio.get_running_loop().run_in_executor(self._thread, reading.run)
         self._readings[key] = (reading, future)
 
@@ -307,7 +322,7 @@ class Sessions:
 
     async def _list(self) -> dict[str, SessionFile]:
         async with self._lock:
-            if time.monotonic() - self._listed >= _LIST_SECONDS:
+            if time.monotonic() - self._listed >= self._list_seconds:
                 found = await asyncio.to_thread(find_sessions, self._home, self._environ)
                 self._found = {_make_id(each): each for each in found}
                 self._listed = time.monotonic()
