@@ -360,10 +360,9 @@ def test_a_message_of_codex_has_the_id_of_its_event(home):
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_an_import_goes_on_where_it_was_stopped(home, program, monkeypatch):
-    monkeypatch.setattr("brimful.sessions.records.BATCH", 1)
+def test_an_import_goes_on_where_it_was_stopped(home, program):
     [session] = find_sessions(home, {}, program)
-    batches = list(SessionRecords(session).read())
+    batches = list(SessionRecords(session, batch=1).read())
     assert len(batches) >= 4
     whole = read_messages(session)
     for number, (_, position) in enumerate(batches, 1):

@@ -92,7 +92,7 @@ class _Reader:
         yield Compaction(at=at)
         for item in as_dicts(payload.get("replacement_history")):
             for event in self._history(place, item, at, as_str(payload.get("message"))):
-                yield replace(event, kept=True) if isinstance(event, Piece) else event
+                yield replace(event, repeated=True) if isinstance(event, Piece) else event
 
     def _history(self, place: int, item: dict[str, Any], at: float, summary: str) -> Iterator[Event]:
         """Yield an item of the history that a compaction wrote."""

@@ -129,7 +129,7 @@ def read_hermes(path: Path, id: str, start: int = 0, progress: Progress = lambda
                 if call is not None:
                     yield call
                 for piece in _read_hermes_row(number, row, tools):
-                    yield replace(piece, kept=is_kept)
+                    yield replace(piece, repeated=is_kept)
 
 
 def _read_hermes_row(place: int, row: sqlite3.Row, tools: dict[str, str]) -> list[Piece]:

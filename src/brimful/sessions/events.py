@@ -30,7 +30,7 @@ class Piece(msgspec.Struct, frozen=True, kw_only=True):
 
     `id` is its own in the file, and `call` that of the tool call that it is, or answers. `tool` is the name of that
     tool. `place` is where it stands in the file: the offset of its line, or the number of its row. A `lasting` piece
-    is sent with every request, also after a compaction. A `kept` one is not new: a compaction wrote it again.
+    is sent with every request, also after a compaction. A `repeated` one is not new: a compaction wrote it again.
     """
 
     id: str
@@ -42,7 +42,7 @@ class Piece(msgspec.Struct, frozen=True, kw_only=True):
     call: str = ""
     images: int = 0
     lasting: bool = False
-    kept: bool = False
+    repeated: bool = False
 
     @property
     def is_call(self) -> bool:

@@ -62,7 +62,7 @@ class _Reader:
         if isinstance(event, Call):
             resumed, self._resumed = self._resumed, False
             return replace(event, resumed=resumed)
-        return replace(event, kept=True) if is_kept and isinstance(event, Piece) and not event.tool else event
+        return replace(event, repeated=True) if is_kept and isinstance(event, Piece) and not event.tool else event
 
     def _is_new_summary(self, message: dict[str, Any], place: int) -> bool:
         is_new = self._first.get(as_str(message.get("id")), place) == place

@@ -13,14 +13,14 @@ SUMMARY: Final = "<state_snapshot>"
 
 
 def read_parts(
-    content: object, category: Category, id: str, at: float, place: int, *, kept: bool = False
+    content: object, category: Category, id: str, at: float, place: int, *, repeated: bool = False
 ) -> Iterator[Event]:
     """Yield the thoughts, texts, calls and results of a message."""
     parts = as_dicts(content)
     thoughts = text_of([part for part in parts if part.get("thought")])
     text = text_of([part for part in parts if not part.get("thought")])
     images = sum("inlineData" in part or "fileData" in part for part in parts)
-    piece = partial(Piece, at=at, place=place, kept=kept)
+    piece = partial(Piece, at=at, place=place, repeated=repeated)
     if thoughts:
         yield piece(id=id, category="thinking", text=thoughts)
     if text or images:
@@ -47,7 +47,7 @@ def read_history(messages: Iterable[tuple[str, object]], id: str, at: float, pla
             category = "user" if is_from_user(text) else "system"
         if text.startswith(SUMMARY):
             category = "summary"
-        yield from read_parts(content, category, id, at, place, kept=True)
+        yield from read_parts(content, category, id, at, place, repeated=True)
 
 
 def result_text(part: dict[str, Any]) -> str:

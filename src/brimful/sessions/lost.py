@@ -48,7 +48,7 @@ class _Dropped:
 
     def see(self, piece: Piece, turn: int) -> None:
         """Note what a call uses again; what somebody else says is known again."""
-        if piece.is_call and not piece.kept:
+        if piece.is_call and not piece.repeated:
             place = self._calls.pop(_call(piece), None)
             if place is not None:
                 self.again.append(Again(text=_call(piece), place=place, turn=turn, is_call=True))

@@ -27,13 +27,16 @@ class SessionRecords:
     With `only_said`, calls and results are left out.
     """
 
-    def __init__(self, session: SessionFile, *, user: str | None = None, only_said: bool = False) -> None:
+    def __init__(
+        self, session: SessionFile, *, user: str | None = None, only_said: bool = False, batch: int = BATCH
+    ) -> None:
         self.room = join_id(session.program, session.id)
         self.masked: Counter[str] = Counter()
         self.unknown: Counter[str] = Counter()
         self._session = session
         self._user = user
         self._only_said = only_said
+        self._batch = batch
 
     def make_room(self, position: int = 0) -> Room:
         """Return the room of the session, with the position up to which it was read."""
@@ -64,7 +67,7 @@ class SessionRecords:
                 numbers[own] += 1
                 if not self._is_stored(event):
                     continue
-                if len(batch) >= BATCH or length >= _BATCH_LENGTH:
+                if len(batch) >= self._batch or length >= _BATCH_LENGTH:
                     yield batch, event.place
                     batch, length = [], 0
                 batch.append(self._message(event, own if numbers[own] == 1 else f"{own}.{numbers[own]}"))
@@ -86,7 +89,7 @@ class SessionRecords:
         return Message(id=join_id(self.room, own), room=self.room, role=role, content=content, at=piece.at)
 
     def _is_stored(self, piece: Piece) -> bool:
-        is_left_out = piece.kept or (self._only_said and (piece.is_call or piece.is_result))
+        is_left_out = piece.repeated or (self._only_said and (piece.is_call or piece.is_result))
         return bool(piece.text.strip()) and piece.category not in _SKIPPED and not is_left_out
 
 
