@@ -81,7 +81,12 @@ async def test_a_scripted_server_refuses_what_is_too_long_as_openai_does():
     quote = "maximum context length is 2"
     assert find_overflow(refused.status_code, refused.content) == Overflow(window=2, prompt=3, quote=quote)
     assert refused.json()["error"]["code"] == "context_length_exceeded"
-    assert answered.json()["usage"] == {"prompt_tokens": 2, "completion_tokens": 1, "total_tokens": 3}
+    assert answered.json()["usage"] == {
+        "prompt_tokens": 2,
+        "completion_tokens": 1,
+        "total_tokens": 3,
+        "prompt_tokens_details": {"cached_tokens": 0},
+    }
     assert server.requests == [REQUEST, short]
 
 
