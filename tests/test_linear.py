@@ -59,6 +59,8 @@ _MATCHED_AT_THE_START = {  # used with `match` or `fullmatch` alone
     "brimful.formats.json_stream._KEY",
     "brimful.formats.json_stream._TO_BRACKET",
     "brimful.formats.lenient._WRITTEN_OUT_TIME",
+    "brimful.formats.markdown._LINE",
+    "brimful.formats.notes._FENCE",
     "brimful.wires.normalize._DATA_URL",
     "brimful.wires.text._TOOL_LINE",
     "brimful.shorten.prose._HEADING",
