@@ -73,7 +73,7 @@ def file_name(memory: Memory) -> str:
     """Return a name that is readable and unique: some words of the memory, and a mark of its id.
 
     >>> file_name(Memory(id="nut", content="Ada is allergic to hazelnut!"))
-    'ada-is-allergic-to-hazelnut-3bd26d9b0c.md'
+    'ada-is-allergic-to-hazelnut-85c2959c64fae277.md'
     """
     plain = unicodedata.normalize("NFKC", memory.content[: 4 * _NAME_CHARS]).lower()
     words = "-".join(re.findall(r"\w+", plain))[:_NAME_CHARS].strip("-_")

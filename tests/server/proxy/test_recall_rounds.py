@@ -547,12 +547,12 @@ def test_an_upstream_that_dies_in_the_second_round_ends_the_stream_with_an_error
 
 
 def test_a_client_that_leaves_while_a_call_is_held_back_ends_the_first_round(serve, upstream):
-    upstream.answers = [[*stream_events("/v1/chat/completions", RECALL)[:6], *[": wait\n\n"] * 2000]]
+    upstream.answers = [[*stream_events("/v1/chat/completions", RECALL)[:6], *[": wait\n\n"] * 100_000]]
+    upstream.pause = 0.01
     proxy = serve(upstream={"url": f"{upstream.address}/v1"})
     stream = proxy.chat(stream=True)
     while "look" not in (next(stream).choices[0].delta.content or ""):
         pass
-    upstream.pause = 0.01
     stream.close()
     assert upstream.left.wait(60)
     assert len(upstream.requests) == 1
@@ -560,12 +560,13 @@ def test_a_client_that_leaves_while_a_call_is_held_back_ends_the_first_round(ser
 
 def test_a_client_that_leaves_in_the_second_round_ends_it(serve, upstream):
     path = "/v1/chat/completions"
-    upstream.answers = [stream_events(path, RECALL), stream_events(path, reply("word " * 2000))]
+    words = stream_events(path, reply("word"))
+    upstream.answers = [stream_events(path, RECALL), [*words[:-2], *[": wait\n\n"] * 100_000]]
+    upstream.pause = 0.01
     proxy = serve(upstream={"url": f"{upstream.address}/v1"})
     stream = proxy.chat(stream=True)
     while "word" not in (next(stream).choices[0].delta.content or ""):
         pass
-    upstream.pause = 0.01
     stream.close()
     assert upstream.left.wait(60)
 
