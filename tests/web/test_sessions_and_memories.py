@@ -33,6 +33,8 @@ async def fill(url):
                 room="letters", text=f"I live in {place}.", at=NOW + day * DAY, id=f"letter-{day}"
             )
             await engine.learn([letter], user="ada")
+        await engine.propose("Ada's bank is Evilbank.", user="ada", id="bank", at=NOW)
+        await engine.propose("Ada's cat is Miu.", user="ada", id="cat", at=NOW)
         texts = ("Ada likes green tea in the morning.", "Ada likes green tea in the morning!", "{{user_name}} is here.")
         await engine.remember_many(
             [Memory(id=f"m{at}", content=text, user="ada", at=NOW + at, source="mcp") for at, text in enumerate(texts)]
@@ -140,3 +142,19 @@ def test_proposals_are_chosen_applied_at_once_and_undone(site, visit):
     page.get_by_role("button", name="Undo").click()
     expect(page.get_by_role("region", name="Near-duplicates")).to_be_visible()
     expect(page.get_by_text("2 memories archived on")).to_have_count(0)
+
+
+def test_proposed_memories_are_confirmed_and_rejected(site, visit):
+    page = visit(site, "/memories", bypass_csp=True)
+    state, memories = page.get_by_label("State"), page.get_by_role("list", name="Memories")
+    expect(memories).not_to_contain_text("Evilbank")
+    state.select_option("proposed")
+    page.get_by_role("button", name="Reject bank").click()
+    page.get_by_role("button", name="Confirm cat").click()
+    expect(page.get_by_text("Ada's cat is Miu.")).to_have_count(0)
+    state.select_option("rejected")
+    expect(memories).to_contain_text("Evilbank")
+    expect(memories.get_by_role("button")).to_have_count(1)  # to remove it
+    state.select_option("current")
+    expect(memories).to_contain_text("Ada's cat is Miu.")
+    expect(memories).not_to_contain_text("Evilbank")
