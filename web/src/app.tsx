@@ -6,10 +6,8 @@ import type { ComponentChildren } from "preact";
 import { key, useKey } from "./api/client";
 import { useFeatures } from "./api/features";
 import type { Page } from "./logic/routes";
-import { AuditPage } from "./pages/audit";
 import { ContextPage } from "./pages/context";
 import { ContextsPage } from "./pages/contexts";
-import { DiffPage } from "./pages/diff";
 import { LorebookPage } from "./pages/lorebook";
 import { LorebooksPage } from "./pages/lorebooks";
 import { MemoriesPage } from "./pages/memories";
@@ -17,18 +15,22 @@ import { MessagePage } from "./pages/message";
 import { PersonaPage, PersonasPage } from "./pages/personas";
 import { RoomPage } from "./pages/room";
 import { RoomsPage } from "./pages/rooms";
-import { SessionPage } from "./pages/session";
-import { SessionsPage } from "./pages/sessions";
-import { StatsPage } from "./pages/stats";
-import { TimelinePage } from "./pages/timeline";
-import { WhatIfPage } from "./pages/what-if";
 import { WhyPage } from "./pages/why";
 import { go, route } from "./router";
 import { nextTheme, theme } from "./theme";
 import { HelpDialog, showHelp } from "./ui/help";
 import { KeyDialog } from "./ui/key-dialog";
+import { later } from "./ui/later";
 import { SearchDialog } from "./ui/search-dialog";
 import { Heading } from "./ui/states";
+
+const AuditPage = later(() => import("./pages/audit").then((page) => page.AuditPage));
+const DiffPage = later(() => import("./pages/diff").then((page) => page.DiffPage));
+const StatsPage = later(() => import("./pages/stats").then((page) => page.StatsPage));
+const TimelinePage = later(() => import("./pages/timeline").then((page) => page.TimelinePage));
+const WhatIfPage = later(() => import("./pages/what-if").then((page) => page.WhatIfPage));
+const SessionPage = later(() => import("./pages/session").then((page) => page.SessionPage));
+const SessionsPage = later(() => import("./pages/sessions").then((page) => page.SessionsPage));
 
 const NAVIGATION: [string, string, Page[]][] = [
   ["/", "Contexts", ["contexts", "context", "message", "what-if", "why"]],
