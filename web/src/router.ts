@@ -28,10 +28,18 @@ export function setQuery(values: Record<string, string | string[] | null>, { rep
   go(location.pathname + (text ? `?${text}` : ""), { replace });
 }
 
+let hasMoved = false;
+
 /** Scroll a new page to the top and focus its heading for screen readers. */
 function resetPage(): void {
+  hasMoved = true;
   scrollTo(0, 0);
-  requestAnimationFrame(() => document.querySelector<HTMLElement>("h1")?.focus({ preventScroll: true }));
+  focusHeading();
+}
+
+/** Focus the heading of a page, unless it is the first one. A page whose code is loaded now has it only then. */
+export function focusHeading(): void {
+  if (hasMoved) requestAnimationFrame(() => document.querySelector<HTMLElement>("h1")?.focus({ preventScroll: true }));
 }
 
 export function listen(): void {

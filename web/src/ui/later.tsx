@@ -3,6 +3,8 @@
 import type { ComponentType } from "preact";
 import { useEffect, useState } from "preact/hooks";
 
+import { focusHeading } from "../router";
+
 export function later<Props extends object>(load: () => Promise<ComponentType<Props>>): ComponentType<Props> {
   let loaded: ComponentType<Props> | null = null;
   return function Later(props: Props) {
@@ -12,6 +14,7 @@ export function later<Props extends object>(load: () => Promise<ComponentType<Pr
       void load().then((page) => {
         loaded = page;
         setShown(true);
+        focusHeading();
       });
     }, []);
     const Page = loaded;
