@@ -167,12 +167,28 @@ def test_an_overflow_is_rebuilt_and_not_sent_to_another(start_two, upstream, sec
     assert not second.requests
 
 
-def test_embeddings_have_a_second_upstream_and_what_a_provider_stored_has_none(start_two, upstream, second):
+def test_lists_of_models_and_counts_that_are_not_supported_are_answers(start, upstream):
+    upstream.answers = [DOWN, DOWN, (501, {"error": {"message": "not implemented"}})]
+    client = start(upstreams=[{"name": "one", "url": upstream.address} | QUICK])
+
+    def state():
+        return client.get("/ready").json()["upstreams"]["one"]
+
+    for method, path in (("GET", "/v1/models"), ("POST", "/v1/messages/count_tokens")):
+        client.post("/v1/embeddings", json={"model": "gpt-4o", "input": "tea"})
+        assert state() == "fails"
+        assert client.request(method, path, json=None if method == "GET" else HI).is_success
+        assert state() == "answers"
+
+
+def test_embeddings_have_a_second_upstream_and_what_a_provider_stored_has_none(start_two, upstream, second, caplog):
+    caplog.set_level(logging.WARNING, logger="brimful.server")
     upstream.answers, second.answers = [DOWN], [{"data": []}]
     client = start_two({"cooldown": 0}, {"rename": {"gpt-4o": "e"}})
     answer = client.post("/v1/embeddings", json={"model": "gpt-4o", "input": "tea"})
     assert (answer.status_code, answer.headers["x-brimful-upstream"]) == (200, "two")
     assert second.bodies == [{"model": "e", "input": "tea"}]
+    assert caplog.messages == ["the upstream 'one' answered 503; trying the next"]
     follow_up = {"model": "gpt-4o", "input": "Hi", "previous_response_id": "resp_1"}
     assert client.post("/v1/responses", json=follow_up).status_code == 503
     assert client.post("/v1/embeddings", json={"model": "gpt-4o"}, headers={"x-brimful-upstream": "?"}).is_success

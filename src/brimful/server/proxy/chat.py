@@ -1,6 +1,5 @@
 """The endpoints of chat completions, Anthropic's messages, OpenAI's responses, Gemini's contents and Ollama's chat."""
 
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -18,10 +17,9 @@ from brimful.server.errors import ApiError
 from brimful.server.proxy.exchange import CONTEXT_HEADER, Mode, Relay
 from brimful.server.proxy.request import ProxyRequest
 from brimful.server.proxy.stream import with_usage_requested
-from brimful.server.proxy.upstreams import Upstream, Upstreams, describe_outage, get_paths, is_outage
+from brimful.server.proxy.upstreams import Upstream, Upstreams, describe_outage, get_paths, is_outage, log_next_attempt
 from brimful.wires import Wire
 
-_log = logging.getLogger("brimful.server")
 MODE_HEADER: Final = "x-brimful-mode"
 NOTICE_HEADER: Final = "x-brimful-notice"
 
@@ -108,7 +106,7 @@ class ChatEndpoints:
                 if attempt.is_last_attempt or not is_outage(error):
                     raise
                 failed.append((upstream, error))
-                _log.warning("the upstream %r %s; trying the next", upstream.config.name, describe_outage(error))
+                log_next_attempt(upstream, error)
             except BudgetExceeded:
                 if not failed:
                     raise

@@ -29,6 +29,7 @@ from brimful.server.proxy.upstreams import (
     get_paths,
     get_response_headers,
     is_outage,
+    log_next_attempt,
     upstream_errors,
 )
 from brimful.server.telemetry import Telemetry
@@ -77,16 +78,17 @@ class Passthrough:
         request.scope["brimful"] |= {"mode": "forward", "model": model}
         wire, path = self._read_path(request)
         upstreams = self._upstreams.choose(wire, model, request.headers.get(UPSTREAM_HEADER, ""))
-        for upstream in upstreams if raw and not wire.find_state(body) else upstreams[:1]:
+        attempts = upstreams if raw and not wire.find_state(body) else upstreams[:1]
+        for upstream in attempts:
             renamed, _, sent = upstream.rename(path, body, raw, model)
             is_empty = not raw and request.method != "POST"
             try:
                 return await self._forward(request, client, upstream, renamed, None if is_empty else sent, started)
             except ProviderError as error:
-                if not is_outage(error):
+                if upstream is attempts[-1] or not is_outage(error):
                     raise
-                failure = error
-        raise failure
+                log_next_attempt(upstream, error)
+        raise AssertionError("the last attempt returns or raises")  # pragma: no cover
 
     async def upload(self, request: Request, client: Client, upload: Upload) -> Response:
         """Forward a request with any other body, such as a file, as it arrives."""

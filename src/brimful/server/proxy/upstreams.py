@@ -1,5 +1,6 @@
 """Upstream servers: which ones serve a model, whether they answer, their wire formats, and the headers they receive."""
 
+import logging
 import os
 import re
 import time
@@ -24,10 +25,10 @@ from brimful.wires import Wire, find_wire
 from brimful.wires.registry import served_wires
 from brimful.wires.wire import WirePaths
 
+_log = logging.getLogger("brimful.server")
 UPSTREAM_HEADER: Final = "x-brimful-upstream"
 UpstreamState = Literal["answers", "fails", "untried"]
 """What the last request to an upstream showed."""
-
 
 _NOT_FORWARDED: Final = HOP_BY_HOP_HEADERS | {
     "accept-encoding",
@@ -52,6 +53,7 @@ _INERT_TYPES: Final = ("application/json", "text/event-stream", "application/x-n
 _KEY_REFUSED: Final = 401
 _OUTAGE_STATUSES: Final = (408, 429)
 _SERVER_ERROR: Final = 500  # and above
+_NOT_IMPLEMENTED: Final = 501  # an answer: the server works, but does not have this
 _DOWN_AFTER: Final = 3  # failures in a row
 _MAX_COOLDOWN: Final = 3_600.0  # seconds, whatever an upstream asks for
 _HEADER_CHARACTERS: Final = "!#$&'()*+,/:;=?@[] "  # beside letters, digits and _.-~
@@ -109,7 +111,7 @@ def is_outage(error: ProviderError) -> bool:
     """
     if error.status is None:
         return isinstance(error, ProviderUnavailable)
-    return error.status in _OUTAGE_STATUSES or error.status >= _SERVER_ERROR
+    return error.status in _OUTAGE_STATUSES or (error.status >= _SERVER_ERROR and error.status != _NOT_IMPLEMENTED)
 
 
 def describe_outage(error: ProviderError) -> str:
@@ -117,6 +119,10 @@ def describe_outage(error: ProviderError) -> str:
     if error.status is not None:
         return f"answered {error.status}"
     return "took too long" if isinstance(error, ProviderTimeout) else "could not be reached, or broke off"
+
+
+def log_next_attempt(failed: "Upstream", error: ProviderError) -> None:
+    _log.warning("the upstream %r %s; trying the next", failed.config.name, describe_outage(error))
 
 
 class Upstream(msgspec.Struct, frozen=True, kw_only=True):
@@ -165,7 +171,7 @@ class Upstream(msgspec.Struct, frozen=True, kw_only=True):
         """Send a request, and yield the response as it arrives; its errors are prepared for the client."""
         with upstream_errors(self):
             async with self.connection.stream(path, body, method=method, headers=headers, on_sent=on_sent) as stream:
-                self.health.note_answer()
+                self.health.note_answer()  # a stream may go on for minutes
                 yield stream
 
     def requests_usage(self, mode: ModeName) -> bool:
@@ -217,7 +223,7 @@ def get_response_headers(headers: Mapping[str, str]) -> dict[str, str]:
 
 @contextmanager
 def upstream_errors(upstream: Upstream) -> Iterator[None]:
-    """Context manager that notes the outages of an upstream, and prepares its errors for the client.
+    """Context manager that notes whether an upstream answers, and prepares its errors for the client.
 
     Errors about our own key are reworded.
     """
@@ -226,12 +232,16 @@ def upstream_errors(upstream: Upstream) -> Iterator[None]:
     except ProviderError as error:
         if is_outage(error):
             upstream.health.note_outage(error)
+        elif error.status is not None:
+            upstream.health.note_answer()
         error.headers = get_response_headers(error.headers) if error.headers else {}
         if error.status != _KEY_REFUSED or upstream.config.authorization == "client":
             raise
         name, key = upstream.config.name, upstream.missing_key
         why = f"wants an API key, {describe_missing_key(key)}" if key else "rejected this server's API key"
         raise ApiError("upstream", f"the upstream {name!r} {why} ({error.status})") from None
+    else:
+        upstream.health.note_answer()
 
 
 def describe_missing_key(variable: str) -> str:
