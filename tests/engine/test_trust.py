@@ -281,7 +281,7 @@ def test_a_page_can_neither_end_nor_replace_what_is_known(run):
             before = ["The user banks at Goodbank.", "The user is allergic to nuts."]
             assert await texts(engine) == before
             [proposed] = report.proposed
-            assert proposed.supersedes == ("bank",)
+            assert proposed.supersedes == "bank"
             run = await engine.confirm_memories([proposed.id])
             assert (run.kind, run.facts) == ("janitor", {"confirmed": 1})
             assert await texts(engine) == [before[1], FACT]

@@ -95,7 +95,7 @@ def test_a_memory_is_replaced_only_when_that_is_confirmed(new_server, url, conte
     async def confirm():
         async with Engine(url, embedder="none") as engine:
             [proposed] = (await engine.list_memories(state="proposed")).memories
-            assert (proposed.user, proposed.source, proposed.supersedes) == ("ada", "mcp", ("mem-tea",))
+            assert (proposed.user, proposed.source, proposed.supersedes) == ("ada", "mcp", "mem-tea")
             await engine.confirm_memories(proposed.id)
 
     asyncio.run(confirm())

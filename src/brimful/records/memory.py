@@ -63,11 +63,11 @@ class Memory(Record, frozen=True, kw_only=True, tag="memory"):
         return memory_scope(self.persona, self.user, self.room)
 
     @property
-    def supersedes(self) -> tuple[str, ...]:
-        """The ids of the memories that it replaces when it is confirmed: at most one."""
+    def supersedes(self) -> str | None:
+        """The id of the memory that it replaced when it was learned, or replaces when it is confirmed."""
         learned = self.metadata.get(LEARNED)
         id = learned.get("supersedes") if isinstance(learned, dict) else None
-        return (id,) if isinstance(id, str) else ()
+        return id if isinstance(id, str) and id != self.id else None
 
     def __post_init__(self) -> None:
         optional = ("persona", "user", "room", "source_message", "cluster")

@@ -41,7 +41,7 @@ class JanitorRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Archival(msgspec.Struct, frozen=True, kw_only=True):
-    """The run that archived a memory, and the ids of the memories that it added, one of which may replace it."""
+    """The run that archived a memory, and the ids of the memories that it added or confirmed: one may replace it."""
 
     run: int
     kind: RunKind

@@ -49,6 +49,7 @@ async def tell(url):
                 Memory(id="crm", content="Ada is a customer since May.", user="ada", at=NOW - 9 * DAY, source="crm"),
             ]
         )
+        await engine.propose("Ada was a customer until June.", user="ada", id="crm", at=NOW - 2 * DAY)
     return times
 
 
@@ -80,6 +81,15 @@ def test_a_chain_shows_what_replaced_what_from_any_of_its_memories(client, moves
     ]
     assert chain[0]["archival"]["at"] == NOW + DAY
     assert client.get(f"{ROOT}/memories/nope/chain").status_code == 404
+
+
+def test_a_proposal_replaces_a_memory_when_it_is_confirmed(client):
+    (proposal,) = ask(client, "/memories", state="proposed")["memories"]
+    assert ask(client, "/memories/crm/chain")["memories"][0]["archival"] is None
+    assert client.post(f"{ROOT}/memories/review", json={"confirm": [proposal["id"]]}).is_success
+    old, new = ask(client, "/memories/crm/chain")["memories"]
+    assert (old["archival"]["replaced_by"], old["archival"]["at"]) == (proposal["id"], NOW - 2 * DAY)
+    assert (new["id"], new["replaces"]) == (proposal["id"], "crm")
 
 
 def test_a_list_as_of_a_time_has_what_was_true_then(client):

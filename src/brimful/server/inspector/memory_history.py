@@ -27,7 +27,7 @@ _MAX_CHAIN: Final = 100  # memories that replaced each other
 class ArchivedView(View, frozen=True, kw_only=True):
     """How a memory was archived: the run, its kind, and the memory that replaced it, if one did.
 
-    `at` is when it stopped being true: when what replaced it was said, or else when it was archived.
+    `at` is when it stopped being true: the time of the memory that replaced it, or else when it was archived.
     """
 
     run: int
@@ -49,7 +49,7 @@ class MemoryHistory:
         added = {id for each in archivals.values() for id in each.added}
         replacements: dict[str, Memory] = {}
         for memory in await self._read(sorted(added)):
-            if (replaced := find_replaced(memory)) is not None:
+            if (replaced := memory.supersedes) is not None:
                 replacements[replaced] = memory
         views = {}
         for id, each in archivals.items():
@@ -67,10 +67,10 @@ class MemoryHistory:
         """Return a memory with those that it replaced and those that replaced it, oldest first."""
         chain = [memory]
         seen = {memory.id}
-        while len(chain) < _MAX_CHAIN and (id := find_replaced(chain[0])) not in {None, *seen}:
-            before = await self._read([str(id)])
+        while len(chain) < _MAX_CHAIN and (id := chain[0].supersedes) is not None and id not in seen:
+            before = await self._read([id])
             chain[:0] = before
-            seen.add(str(id))
+            seen.add(id)
             if not before:
                 break
         while len(chain) < _MAX_CHAIN:
@@ -92,13 +92,6 @@ def _find_end(memory: Memory, archived: ArchivedView | None) -> float:
     if archived is not None:
         return archived.at
     return memory.at if memory.archived else inf
-
-
-def find_replaced(memory: Memory) -> str | None:
-    """Return the id of the memory that this one replaced when it was learned."""
-    learned = memory.metadata.get(LEARNED)
-    replaced = learned.get("supersedes") if isinstance(learned, dict) else None
-    return replaced if isinstance(replaced, str) and replaced != memory.id else None
 
 
 def find_origin(memory: Memory) -> tuple[Origin, str]:

@@ -26,7 +26,7 @@ from brimful.retrieval.search import memory_scopes
 from brimful.server.errors import ApiError
 from brimful.server.inspector.catalogue import ContentCounter
 from brimful.server.inspector.context_cache import ContextCache
-from brimful.server.inspector.memory_history import MemoryHistory, find_origin, find_replaced
+from brimful.server.inspector.memory_history import MemoryHistory, find_origin
 from brimful.server.inspector.operation import Call
 from brimful.server.inspector.queries import (
     ListQuery,
@@ -406,7 +406,7 @@ class Memories:
                 source_removed=memory.source_message in removed,
                 origin=origin,
                 program=program,
-                replaces=find_replaced(memory),
+                replaces=memory.supersedes,
                 archival=archived.get(memory.id),
             )
             views.append(view)

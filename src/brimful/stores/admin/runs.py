@@ -64,7 +64,10 @@ SELECT m.id, r.number, r.kind, r.started FROM memories m
 JOIN janitor_runs r ON r.tenant = m.tenant AND r.number = m.archived_by
 WHERE m.tenant = :tenant AND m.id IN :ids
 """
-_ADDED: Final = "SELECT run, item FROM janitor_undo WHERE tenant = :tenant AND run IN :runs ORDER BY run, item"
+_ADDED: Final = """
+SELECT u.run, m.id FROM janitor_undo u JOIN memories m ON m.tenant = u.tenant AND m.id = u.item
+WHERE u.tenant = :tenant AND u.run IN :runs ORDER BY u.run, m.id
+"""
 LEARNED_MEANWHILE: Final = "another process learned from these messages in the meantime; try again"
 BATCH: Final = 500  # records per transaction, so that other writers do not wait long
 PAGE: Final = 2_000  # messages read at once
@@ -263,7 +266,9 @@ def review_memories(
     if state == "active":
         documents.add_documents(session, [memory_entry(memory, make_entry(memory)) for memory in known.values()])
         for memory in known.values():
-            superseded = list_memories(session, ids=memory.supersedes, scopes=[memory.scope], archived=False)
+            if memory.supersedes is None:
+                continue
+            superseded = list_memories(session, ids=[memory.supersedes], scopes=[memory.scope], archived=False)
             archive(session, "memories", number, tuple(each.id for each in superseded))
     return run
 
@@ -395,10 +400,9 @@ def find_unused_memories(session: Session, *, before: float, after: str = "", li
 def find_archivals(session: Session, ids: Sequence[str]) -> dict[str, Archival]:
     """Return how each of these memories came to be archived, without those that are not."""
     rows = session.rows(_ARCHIVALS, ids=list(ids))
-    learned = [run for _, run, kind, _ in rows if kind == "learning"]
     added: dict[int, list[str]] = {}
-    for run, item in session.rows(_ADDED, runs=learned) if learned else ():
-        added.setdefault(run, []).append(item)
+    for run, memory in session.rows(_ADDED, runs=list({run for _, run, _, _ in rows})) if rows else ():
+        added.setdefault(run, []).append(memory)
     return {
         id: Archival(run=run, kind=kind, at=started, added=tuple(added.get(run, ()))) for id, run, kind, started in rows
     }
