@@ -74,6 +74,24 @@ def test_a_late_answer_is_written_after_its_context():
     assert asyncio.run(report()) == [["s1"], ["a1"], ["a2"]]
 
 
+@pytest.mark.parametrize("turns", range(8))
+def test_an_answer_never_comes_before_its_context(turns):
+    """It may come in any turn of the event loop while the wait for it ends."""
+
+    async def report():
+        stored, tasks = RecordingStore(), BackgroundTasks()
+        records = writer(stored, tasks, wait=0.0)
+        records.write("acme", snapshot(build(pile())))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        for name in ("a1", "a2"):
+            await records.add_response("acme", answer(name))
+        await tasks.drain()
+        return [id for ids in stored.told for id in ids]
+
+    assert asyncio.run(report()) == ["s1", "a1", "a2"]
+
+
 def test_of_two_contexts_with_one_id_the_first_is_written():
     async def report():
         kept, tasks = RecordingStore(), BackgroundTasks()

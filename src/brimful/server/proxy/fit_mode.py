@@ -74,6 +74,13 @@ class _Batch(msgspec.Struct, frozen=True):
     stored: asyncio.Future[None]
 
 
+class _Responses(msgspec.Struct, frozen=True):
+    """The responses to a context that is not yet written."""
+
+    responses: list[Response]
+    arrived: asyncio.Event
+
+
 class RecordWriter:
     """Writes contexts, responses and usage reports in the background.
 
@@ -95,7 +102,7 @@ class RecordWriter:
         self.mode = mode
         self._wait = wait
         self._pause = pause
-        self._unanswered: dict[tuple[str, str], asyncio.Future[Response]] = {}
+        self._waiting: dict[tuple[str, str], _Responses] = {}  # for the response, by tenant and context
         self._batches: dict[str, _Batch] = {}  # by tenant
         self._writing: set[str] = set()  # tenants; their batches are written one after the other
         self._failing: set[str] = set()  # tenants whose last records could not be written
@@ -131,8 +138,8 @@ class RecordWriter:
     def write(self, tenant: str, snapshot: Snapshot) -> None:
         """Write a context soon. The first one with an id wins."""
         key = (tenant, snapshot.id)
-        if key not in self._unanswered:
-            self._unanswered[key] = asyncio.get_running_loop().create_future()
+        if key not in self._waiting:
+            self._waiting[key] = _Responses([], asyncio.Event())
             self._tasks.start(self._write_with_response(tenant, snapshot), "recording a context")
 
     async def write_now(self, tenant: str, snapshot: Snapshot) -> None:
@@ -142,11 +149,12 @@ class RecordWriter:
 
     async def add_response(self, tenant: str, response: Response) -> None:
         """Write the response to a context, together with it or after it."""
-        answer = self._unanswered.get((tenant, response.context))
-        if answer is not None and not answer.done():
-            answer.set_result(response)
-        else:
+        waiting = self._waiting.get((tenant, response.context))
+        if waiting is None:
             await self.add(tenant, response)
+        else:
+            waiting.responses.append(response)
+            waiting.arrived.set()
 
     async def add(self, tenant: str, *records: LogRecord) -> None:
         """Write records soon, and wait until they are stored. Failures are logged."""
@@ -160,12 +168,12 @@ class RecordWriter:
         await asyncio.wait([batch.stored])
 
     async def _write_with_response(self, tenant: str, snapshot: Snapshot) -> None:
-        answer = self._unanswered[tenant, snapshot.id]
+        waiting = self._waiting[tenant, snapshot.id]
         with suppress(TimeoutError):
             async with asyncio.timeout(self._wait):
-                await answer
-        del self._unanswered[tenant, snapshot.id]  # a later response is written separately
-        await self.add(tenant, snapshot, *([answer.result()] if not answer.cancelled() else []))
+                await waiting.arrived.wait()
+        del self._waiting[tenant, snapshot.id]  # a later response is written separately, after the context
+        await self.add(tenant, snapshot, *waiting.responses)
 
     async def _write_batches(self, tenant: str) -> None:
         try:
