@@ -159,6 +159,6 @@ def test_a_session_of_qwen_code_that_goes_on_with_another_model_and_is_compacted
     turns = list(window.read(session.events()))
     assert window.unknown == {}
     assert [number for number, turn in enumerate(turns) if turn.compacted] == [9]
-    messages = [message.text for batch, _ in SessionRecords(session, only_said=True).read() for message in batch]
+    messages = [message.text for batch, _ in SessionRecords(session, texts_only=True).read() for message in batch]
     assert [text for text in messages if text != agent.answer] == [TASK, "Go on.", "Go on.", LAST]
     assert "model_changed" in [miss.cause for miss in find_misses(session.events())]

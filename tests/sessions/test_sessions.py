@@ -349,14 +349,14 @@ SAID = {
 @pytest.mark.parametrize("program", SAID)
 def test_what_a_compaction_kept_and_what_programs_write_is_not_said_again(home, program):
     [session] = find_sessions(home, {}, program)
-    assert [message.text for message in read_messages(session, only_said=True)] == SAID[program]
+    assert [message.text for message in read_messages(session, texts_only=True)] == SAID[program]
     everything = [message.text for message in read_messages(session)]
     assert [text for text in everything if text in SAID[program]] == SAID[program]
 
 
 def test_a_message_of_codex_has_the_id_of_its_event(home):
     [session] = find_sessions(home, {}, "codex")
-    assert [message.id for message in read_messages(session, only_said=True)] == ["codex/c0de/u1"]
+    assert [message.id for message in read_messages(session, texts_only=True)] == ["codex/c0de/u1"]
 
 
 @pytest.mark.parametrize("program", PROGRAMS)

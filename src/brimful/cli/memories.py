@@ -95,8 +95,8 @@ _SUMMARY_HELP: Final = "It summarizes the other memories of its cluster, and can
 
 Id = Annotated[str, typer.Argument(metavar="ID", help="The memory's id.")]
 Ids = Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="The ids of proposed memories.")]
-AllProposed = Annotated[bool, typer.Option("--all", help="All that are proposed.")]
-ProposedUser = Annotated[str | None, typer.Option("--user", metavar="ID", help="With --all: only those of this user.")]
+AllProposed = Annotated[bool, typer.Option("--all", help="All proposed memories.")]
+ProposedUser = Annotated[str | None, typer.Option("--user", metavar="ID", help="With --all: this user's only.")]
 Type = Annotated[MemoryType | None, typer.Option("--type", help="Only memories of this type.")]
 Prefix = Annotated[str, typer.Option("--prefix", metavar="TEXT", help="Only ids that start with this.")]
 UserPrefix = Annotated[

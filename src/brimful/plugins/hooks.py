@@ -212,7 +212,7 @@ class _Hook:
         from brimful.sessions.files import open_file  # noqa: PLC0415
         from brimful.sessions.records import SessionRecords  # noqa: PLC0415
 
-        records = SessionRecords(open_file(path, self._program, self._text("session_id")), only_said=True)
+        records = SessionRecords(open_file(path, self._program, self._text("session_id")), texts_only=True)
         async with self._open_store(records.room) as store:
             for messages, position in records.read(start):
                 await store.post([(message, make_document(message)) for message in messages])

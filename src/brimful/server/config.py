@@ -156,9 +156,9 @@ class FitConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 class RememberConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Settings of `remember` mode. `other_rooms` is how many other rooms of the user are searched.
 
-    Without a `policy`, conversations with tools get `agent`, and others `default`. `recall` overrides the policy's; its
-    limits are those of `fit` mode. `untrusted` says what becomes of text for memories that did not come from a user, in
-    all modes and at `/mcp`.
+    Without a `policy`, conversations with tools get `agent`, and others `default`. `recall` overrides the policy's,
+    within the limits of `fit` mode. `untrusted` says what becomes of text for memories that did not come from a user,
+    in all modes and at `/mcp`.
     """
 
     policy: _ShortString | None = None

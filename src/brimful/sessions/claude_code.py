@@ -180,7 +180,7 @@ def rebuild_requests(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     shapes: dict[str, dict[str, Any]] = {}
     blobs: dict[str, dict[str, Any]] = {}
     sent: dict[str, list[dict[str, Any]]] = {}
-    said: list[dict[str, Any]] = []  # since the last request
+    new: list[dict[str, Any]] = []  # since the last request
     for _, line in read_lines(path):
         match line:
             case {"type": "api-request-shape", "shapeHash": str(hash), "shape": dict(shape)}:
@@ -189,29 +189,29 @@ def rebuild_requests(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
                 blobs[hash] = message
             case {"type": "assistant" | "user", "message": {"role": str(role), "content": content}}:
                 if line.get("isSidechain") is not True:
-                    _add_to(said, role, content)
+                    _add_to(new, role, content)
             case {"type": "api-request", "id": str(id), "shapeHash": str(hash), "tail": list(tail)}:
                 kept = sent.get(as_str(line.get("base")), [])[: as_count(line.get("keep"))]
-                sent[id] = [*kept, *_find_messages(tail, blobs, said)]
-                said = []
+                sent[id] = [*kept, *_find_messages(tail, blobs, new)]
+                new = []
                 request = {**as_dict(line.get("params")), **shapes.get(hash, {}), "messages": sent[id]}
                 yield id, _mark(request, line.get("cacheControl"))
 
 
-def _add_to(said: list[dict[str, Any]], role: str, content: object) -> None:
-    """Add what somebody said. Blocks of the same speaker are one message."""
+def _add_to(messages: list[dict[str, Any]], role: str, content: object) -> None:
+    """Add a message. Blocks of the same speaker are one."""
     blocks = content if isinstance(content, list) else [{"type": "text", "text": content}]
-    if said and said[-1]["role"] == role:
-        said[-1]["content"] += blocks
+    if messages and messages[-1]["role"] == role:
+        messages[-1]["content"] += blocks
     else:
-        said.append({"role": role, "content": list(blocks)})
+        messages.append({"role": role, "content": list(blocks)})
 
 
 def _find_messages(
-    tail: list[Any], blobs: Mapping[str, dict[str, Any]], said: list[dict[str, Any]]
+    tail: list[Any], blobs: Mapping[str, dict[str, Any]], new: list[dict[str, Any]]
 ) -> Iterator[dict[str, Any]]:
-    """Yield messages by their hashes. Those without a blob were sent as they were said."""
-    waiting = deque(said)
+    """Yield messages by their hashes. One without a blob was sent as the file has it."""
+    waiting = deque(new)
     for hash in tail:
         message = blobs.get(hash) if isinstance(hash, str) else None
         if waiting and (message is None or message.get("role") == waiting[0]["role"]):

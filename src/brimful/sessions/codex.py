@@ -22,7 +22,7 @@ class _Reader:
         self._model = ""
         self._window = 0
         self._tools: dict[str, str] = {}  # names by call
-        self._said: Piece | None = None
+        self._question: Piece | None = None
         self._answer: list[Piece] = []
         self._has_records = False
         self._total: Any = None
@@ -58,17 +58,17 @@ class _Reader:
 
     def _release(self, item: dict[str, Any]) -> Iterator[Event]:
         """Yield the user's last message, with the id that an event after it has for the same item."""
-        said, self._said = self._said, None
-        if said is not None:
+        question, self._question = self._question, None
+        if question is not None:
             id = as_str(item.get("id")) if item.get("type") == "UserMessage" else ""
-            yield replace(said, id=id or said.id)
+            yield replace(question, id=id or question.id)
 
     def _item(self, place: int, item: dict[str, Any], at: float) -> Iterator[Event]:
         kind, call = as_str(item.get("type")), as_str(item.get("call_id"))
         piece = partial(Piece, id=as_str(item.get("id")), at=at, place=place)
         if kind == "message" and item.get("role") != "assistant":
             yield from self.rest()
-            self._said = _message(item, _speaker(item), place, at)
+            self._question = _message(item, _speaker(item), place, at)
         elif kind == "message":
             self._answer.append(_message(item, "assistant", place, at))
         elif kind == "reasoning":

@@ -139,8 +139,8 @@ def _read_hermes_row(place: int, row: sqlite3.Row, tools: dict[str, str]) -> lis
         case "tool":
             tool = row["tool_name"] or tools.get(row["tool_call_id"], "")
             output = parse_object(text.encode()).get("output")
-            said, category = output if isinstance(output, str) else text, result_category(tool)
-            return [piece(category=category, text=said, tool=tool, call=row["tool_call_id"] or "")]
+            answer = output if isinstance(output, str) else text
+            return [piece(category=result_category(tool), text=answer, tool=tool, call=row["tool_call_id"] or "")]
         case "assistant":
             pieces = [piece(category="thinking", text=row["reasoning"])] if row["reasoning"] else []
             pieces += [piece(category="assistant", text=text)] if text else []
@@ -151,8 +151,7 @@ def _read_hermes_row(place: int, row: sqlite3.Row, tools: dict[str, str]) -> lis
                 pieces.append(piece(category="assistant", text=given, tool=tools[id], call=id))
             return pieces
         case role:
-            category = "user" if role == "user" else "system"
-            return [piece(category=category, text=text)]
+            return [piece(category="user" if role == "user" else "system", text=text)]
 
 
 def parse_list(text: object) -> list[Any]:

@@ -10,7 +10,7 @@ Category = Literal["system", "tools", "files", "results", "user", "assistant", "
 
 - `system`: instructions and reminders of the program. `tools`: definitions of tools.
 - `files`: what was read from files. `results`: results of all other tools.
-- `user`, `assistant`, `thinking`: what was said and thought, tool calls included. `summary`: what a compaction wrote.
+- `user`, `assistant`, `thinking`: messages and reasoning, tool calls included. `summary`: the text of a compaction.
 """
 
 CATEGORIES: Final[tuple[Category, ...]] = (
@@ -26,7 +26,7 @@ _FILE_TOOLS: Final = frozenset({"read", "readfile", "readmanyfiles", "view", "ca
 
 
 class Piece(msgspec.Struct, frozen=True, kw_only=True):
-    """A part of the conversation: what somebody said, a call of a tool, or its result.
+    """A part of the conversation: a message, a call of a tool, or its result.
 
     `id` is its own in the file, and `call` that of the tool call that it is, or answers. `tool` is the name of that
     tool. `place` is where it stands in the file: the offset of its line, or the number of its row. A `lasting` piece

@@ -147,8 +147,8 @@ def _first(values: list[object]) -> str:
 
 
 def _title(events: Iterator[Event]) -> str:
-    said = (each.text for each in events if isinstance(each, Piece) and each.category == "user" and each.text.strip())
-    return " ".join(next(said, "").split())[:_TITLE]
+    texts = (each.text for each in events if isinstance(each, Piece) and each.category == "user" and each.text.strip())
+    return " ".join(next(texts, "").split())[:_TITLE]
 
 
 # -- databases -------------------------------------------------------------------------------------------------------
@@ -168,7 +168,7 @@ def _hermes(name: str, home: Path, environ: Mapping[str, str]) -> Iterator[Sessi
     query = (
         "SELECT id, title, cwd AS folder, coalesce(ended_at, started_at) AS at,"
         " (SELECT count(*) FROM messages WHERE session_id = sessions.id) AS size,"
-        " (SELECT content FROM messages WHERE session_id = sessions.id AND role = 'user' ORDER BY id LIMIT 1) AS said"
+        " (SELECT content FROM messages WHERE session_id = sessions.id AND role = 'user' ORDER BY id LIMIT 1) AS first"
         " FROM sessions"
     )
     yield from _rows(name, path, query, databases.read_hermes)
@@ -183,7 +183,7 @@ def _rows(program: str, path: Path, query: str, read: Callable[..., Iterator[Eve
     except DatabaseError:  # another version of the program
         return
     for row in rows:
-        title = row["title"] or (row["said"] if "said" in row.keys() else "")  # noqa: SIM118 - a row has no `in`
+        title = row["title"] or (row["first"] if "first" in row.keys() else "")  # noqa: SIM118 - a row has no `in`
         yield SessionFile(
             program=program,
             id=row["id"],

@@ -22,20 +22,20 @@ _BATCH_LENGTH: Final = 4_000_000  # characters of these messages
 
 
 class SessionRecords:
-    """What is stored of a session: what was said, and calls of tools with their results. Secrets are masked.
+    """The messages that are stored of a session, with calls of tools and their results. Secrets are masked.
 
-    With `only_said`, calls and results are left out.
+    With `texts_only`, calls and results are left out.
     """
 
     def __init__(
-        self, session: SessionFile, *, user: str | None = None, only_said: bool = False, batch: int = BATCH
+        self, session: SessionFile, *, user: str | None = None, texts_only: bool = False, batch: int = BATCH
     ) -> None:
         self.room = join_id(session.program, session.id)
         self.masked: Counter[str] = Counter()
         self.unknown: Counter[str] = Counter()
         self._session = session
         self._user = user
-        self._only_said = only_said
+        self._texts_only = texts_only
         self._batch = batch
 
     def make_room(self, position: int = 0) -> Room:
@@ -46,7 +46,7 @@ class SessionRecords:
         return Room(id=self.room, name=title, user=self._user, created=session.modified, metadata=metadata)
 
     def read(self, start: int = 0) -> Iterator[tuple[list[Message], int]]:
-        """Yield what was said from a position on, in batches, each with the position after it.
+        """Yield the messages from a position on, in batches, each with the position after it.
 
         Each message has the same id whenever it is read. A position that is after the end of the file is of another
         file: then all is read. The last batch may be empty.
@@ -89,7 +89,7 @@ class SessionRecords:
         return Message(id=join_id(self.room, own), room=self.room, role=role, content=content, at=piece.at)
 
     def _is_stored(self, piece: Piece) -> bool:
-        is_left_out = piece.repeated or (self._only_said and (piece.is_call or piece.is_result))
+        is_left_out = piece.repeated or (self._texts_only and (piece.is_call or piece.is_result))
         return bool(piece.text.strip()) and piece.category not in _SKIPPED and not is_left_out
 
 

@@ -153,7 +153,7 @@ class RemoveMemoriesQuery(MemoryQuery, frozen=True, kw_only=True):
 
 
 class AuditQuery(ModelQuery, frozen=True, kw_only=True):
-    """Whose memories to look at, by default all, and the age of those that no context used.
+    """Whose memories to look at, by default all, and how old a memory must be to be listed as unused.
 
     Of each kind of finding, the first `limit` are returned.
     """
