@@ -179,7 +179,7 @@ async def answer(console: Console) -> None:
             await engine.wait_indexed()
             question = "What is the name of Ada's boat?"
             found = await engine.respond(
-                "harbour", "wren", question, user="ada", window=SMALL_WINDOW, fields={"temperature": 0}
+                "harbour", question, persona="wren", user="ada", window=SMALL_WINDOW, fields={"temperature": 0}
             )
     console.print(f"[bold]remembered:[/] {BOAT}\n[bold]question:[/]   {question}")
     console.print(Text.assemble(("answer:     ", "bold"), found.text))

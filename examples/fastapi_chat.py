@@ -63,7 +63,7 @@ def make_app(store: str, model: str, provider: str | Provider = "") -> FastAPI:
 
         async def chunks() -> AsyncIterator[str]:
             try:
-                async with engine.stream(room.id, message=posted, sender=user) as stream:
+                async with engine.stream(room.id, posted, sender=user) as stream:
                     async for chunk in stream:
                         yield chunk.text
             except ProviderError:

@@ -155,7 +155,7 @@ async def live(url: str) -> brimful.Context:
         for number, (question, _) in enumerate(EXCHANGES):
             if number == len(EXCHANGES) - 1:
                 await engine.post(room="kitchen", sender="Ada", text=LETTER)
-            answer = await engine.respond("kitchen", "nova", question, sender="Ada", user="ada")
+            answer = await engine.respond("kitchen", question, persona="nova", sender="Ada", user="ada")
         await engine.remember_many(worthless())
         await engine.put(Room(id="letters", name="Letters", user="grace"))
         for number, home in enumerate(HOMES):

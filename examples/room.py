@@ -42,7 +42,7 @@ async def run(store: str, model: str, provider: str | Provider) -> None:
             if "@" not in text:
                 await engine.post(room="kitchen", sender=sender, text=text)
                 continue
-            answer = await engine.respond("kitchen", message=text, sender=sender)
+            answer = await engine.respond("kitchen", text, sender=sender)
             for each in (answer, *answer.others):
                 name = each.message.sender if each.message else "nobody"  # an empty answer is not posted
                 sys.stdout.write(f"{name}: {each.text}\n")

@@ -44,7 +44,7 @@ async def ask(engine: brimful.Engine, customer: str, question: str, *, model: st
     await engine.put(room)
     await engine.wait_indexed()
     if model:
-        return (await engine.respond(room.id, message=question, sender=customer, model=model)).text
+        return (await engine.respond(room.id, question, sender=customer, model=model)).text
     context = await engine.assemble(room=room.id, message=question, sender=customer, model="gpt-4o-mini")
     return "\n".join(f"{each['role']}: {each['content']}" for each in context.request["messages"])
 

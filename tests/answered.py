@@ -81,8 +81,8 @@ def answer_questions(*, url=DB, questions=1, script=None, record_share=1.0, **op
             return [
                 await opened.respond(
                     "general",
-                    "helper-ai",
                     QUESTION if n == 0 else f"{QUESTION} Again, {n}.",
+                    persona="helper-ai",
                     id=f"ask-{n}",
                     sender="Joel",
                     **options,

@@ -56,10 +56,11 @@ def test_a_remark_that_holds_for_most_turns_is_not_made_in_each(run, smol):
     assert "token counts" not in result.stderr
 
 
-def test_a_script_is_warned_of_a_persona_that_is_not_there(run, smol):
-    result = run("chat", "send", "--room", "r", "--persona", "ghost", "--message", "Say hello.", *smol)
-    assert "persona 'ghost' is not in the store" in result.stderr
-    assert "token counts" not in result.stderr
+def test_a_persona_that_is_not_there_is_an_error_and_nothing_is_stored(run, smol, run_json):
+    for command, stdin in ((("chat",), "Say hello.\n"), (("chat", "send", "--message", "Say hello."), None)):
+        result = run(*command, "--room", "r", "--persona", "ghost", *smol, stdin=stdin, code=1)
+        assert "persona: there is no 'ghost': create it with `brimful persona add`" in result.stderr
+    assert run_json("room", "list") == []
 
 
 def test_what_is_no_text_holds_up_nobody(tmp_path):
@@ -100,6 +101,7 @@ def test_a_message_with_an_id_stands_once(run, run_json, smol):
 
 def test_a_new_room_keeps_who_talks_and_its_user_speaks_under_the_own_name(run, run_json):
     dead = ("--model", "gpt-4o", "--provider", "openai:http://127.0.0.1:9/v1", "--embedder", "none")
+    run("persona", "add", "Nova")
     run("chat", "--room", "den", "--persona", "Nova", "--user", "Ada", *dead, stdin="Hello.\n", code=1)
     room = run_json("room", "show", "den")
     assert (room["persona"], room["user"], room["created"] > 1e9) == ("Nova", "Ada", True)

@@ -53,7 +53,7 @@ def test_more_memories_than_are_shown_are_counted(run):
             await furnish(opened)
             for number in range(9):
                 await opened.remember(f"Embedding timeouts, note {number}: they come and go.", persona="helper-ai")
-            return await opened.respond("general", "helper-ai", QUESTION)
+            return await opened.respond("general", QUESTION, persona="helper-ai")
 
     answer = asyncio.run(story())
     text = run("explain", answer.context.id).stdout
@@ -153,7 +153,7 @@ def test_media_by_their_names(run):
         async with engine() as opened:
             await furnish(opened)
             media = [screenshot("screenshot"), screenshot("diagram")]
-            await opened.respond("general", "helper-ai", "Look at these.", id="look", media=media)
+            await opened.respond("general", "Look at these.", persona="helper-ai", id="look", media=media)
 
     asyncio.run(story())
     text = run("explain", "look").stdout
@@ -214,7 +214,7 @@ def test_a_room_goes_by_its_name_and_a_single_loser_is_one(run, run_json):
         async with engine() as opened:
             await opened.put(Room(id="r-1", name="The kitchen"))
             await opened.remember("timeouts " + "word " * 280, room="r-1")
-            return await opened.respond("r-1", None, "What of timeouts?", window=300, completion=50)
+            return await opened.respond("r-1", "What of timeouts?", window=300, completion=50)
 
     context = asyncio.run(story()).context.id
     text = run("explain", context).stdout

@@ -75,7 +75,7 @@ def test_another_process_is_followed_on_postgresql(postgres_url):
 
             async def pause(seconds):
                 del seconds
-                await theirs.respond("general", "helper-ai", f"{QUESTION} {steps.pop()}")
+                await theirs.respond("general", f"{QUESTION} {steps.pop()}", persona="helper-ai")
 
             watch = EventReader(EventFilter(persona="helper-ai"))
             events = follow_events(

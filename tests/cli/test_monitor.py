@@ -117,7 +117,7 @@ def test_filters_and_limit(run):
 
     async def another():
         async with engine() as opened:
-            await opened.respond("den", None, "Hello?", id="d")
+            await opened.respond("den", "Hello?", id="d")
 
     asyncio.run(another())
     one = [json.loads(line) for line in run("monitor", "--room", "den", "--json").stdout.splitlines()]
@@ -182,7 +182,7 @@ class World:
 async def answered(world):
     """Somebody else, with a connection of their own, asks and is answered."""
     async with engine() as opened:
-        await opened.respond("general", "helper-ai", f"{QUESTION} {len(world.seen)}")
+        await opened.respond("general", f"{QUESTION} {len(world.seen)}", persona="helper-ai")
 
 
 async def nothing(world):
@@ -235,7 +235,7 @@ def test_only_one_persona_is_followed():
     async def other(world):
         del world
         async with engine() as opened:
-            await opened.respond("general", None, "And you?")
+            await opened.respond("general", "And you?")
 
     world = World([other, answered, nothing])
     asyncio.run(world.watch(persona="helper-ai"))

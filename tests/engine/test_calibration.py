@@ -40,7 +40,7 @@ def test_counts_are_calibrated_and_other_processes_use_the_calibration(run, new_
         async with new_engine(model=HIDDEN, provider=provider, embedder="none") as engine:
             for _ in range(30):
                 clock.now += 60
-                await engine.respond("r", None, next(asked))
+                await engine.respond("r", next(asked))
             seen = await engine.store.usage_reports(HIDDEN, "scripted")
             [summed] = await engine.store.accuracy()
         async with new_engine(model=HIDDEN, embedder="none") as engine:
@@ -67,7 +67,7 @@ def test_a_context_notes_that_its_server_counts_differently(run, new_engine, clo
                 clock.now += 60
                 if turn == 30:
                     provider.tokens = lambda request: round(1.3 * bills(request))
-                answer = await engine.respond("r", None, next(asked))
+                answer = await engine.respond("r", next(asked))
                 yield answer.context.warnings
 
     async def report():

@@ -225,7 +225,7 @@ def test_a_context_warns_about_an_unknown_persona(run, new_engine):
         ),
         (lambda engine: engine.assemble(room="r", message="Hi", now=1.8e12), InvalidValue, "now: .* milliseconds"),
         (lambda engine: engine.search("Hi", now="today"), InvalidValue, "now: must be a finite number"),
-        (lambda engine: engine.respond("r", None, "Hi", model="gpt-4o", now=1.8e12), InvalidValue, "now: "),
+        (lambda engine: engine.respond("r", "Hi", model="gpt-4o", now=1.8e12), InvalidValue, "now: "),
         (lambda engine: engine.post(room="", text="Hi"), InvalidValue, "room"),
         (lambda engine: engine.post(room="r"), InvalidValue, "text"),
         (lambda engine: engine.post(room="r", text="Hi", at=float("nan")), InvalidValue, "at"),

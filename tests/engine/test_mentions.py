@@ -80,8 +80,8 @@ def test_the_persona_that_is_mentioned_answers(run, new_engine):
     async def story():
         async with new_engine(model="gpt-4o", provider=provider) as engine:
             await put_all(engine)
-            first = await engine.respond("general", None, "@gpt, which colour?", sender="Bo")
-            second = await engine.respond("general", None, "@nobody, and you?", sender="Bo")
+            first = await engine.respond("general", "@gpt, which colour?", sender="Bo")
+            second = await engine.respond("general", "@nobody, and you?", sender="Bo")
             stored = [entry.message for entry in await engine.store.history("general", limit=10)]
             return first, second, stored
 
@@ -98,7 +98,7 @@ def test_several_personas_answer_in_order_and_see_each_other(run, new_engine):
     async def story():
         async with new_engine(model="gpt-4o", provider=provider) as engine:
             await put_all(engine)
-            return await engine.respond("general", None, "@gpt-mini @gpt which colour?", sender="Bo", id="q")
+            return await engine.respond("general", "@gpt-mini @gpt which colour?", sender="Bo", id="q")
 
     answer = run(story())
     assert [(each.text, each.message.persona) for each in (answer, *answer.others)] == [
@@ -120,10 +120,8 @@ def test_a_later_persona_gets_the_question_before_the_answers_to_it(run, new_eng
             await engine.remember("Bo's cup is white.", id="cup")
             await engine.post(room="general", text="Before.", sender="Bo")
             asked = "@gpt-mini @gpt @ada-lovelace what about the cup?"
-            answer = await engine.respond(
-                "general", None, asked, sender="Bo", id="q", now=clock() + 60, media=[picture]
-            )
-            await engine.respond("general", "p3", "And then?", sender="Bo")
+            answer = await engine.respond("general", asked, sender="Bo", id="q", now=clock() + 60, media=[picture])
+            await engine.respond("general", "And then?", persona="p3", sender="Bo")
             return answer
 
     answer = run(story())
@@ -146,7 +144,7 @@ def test_a_stream_says_who_speaks(run, new_engine):
     async def story():
         async with new_engine(model="gpt-4o", provider=provider) as engine:
             await put_all(engine)
-            async with engine.stream("general", None, "@gpt-mini @gpt which colour?") as stream:
+            async with engine.stream("general", "@gpt-mini @gpt which colour?") as stream:
                 said = [(stream.speaker, chunk.text) async for chunk in stream if chunk.text]
             return said, stream.answer
 
@@ -162,10 +160,10 @@ def test_an_answer_that_was_given_before_a_failure_stays_in_the_room(run, new_en
         async with new_engine(model="gpt-4o", provider=provider) as engine:
             await put_all(engine)
             with pytest.raises(ProviderError):
-                await engine.respond("general", None, "@gpt-mini @gpt which colour?", id="q")
+                await engine.respond("general", "@gpt-mini @gpt which colour?", id="q")
             first = await texts(engine)
             clock.now += 1
-            await engine.respond("general", None, "@gpt-mini @gpt which colour?", id="q")
+            await engine.respond("general", "@gpt-mini @gpt which colour?", id="q")
             return first, await texts(engine)
 
     first, second = run(story())
@@ -179,7 +177,7 @@ def test_an_explicit_persona_wins(run, new_engine):
     async def story():
         async with new_engine(model="gpt-4o", provider=provider) as engine:
             await put_all(engine)
-            return await engine.respond("general", "p3", "@gpt, which colour?")
+            return await engine.respond("general", "@gpt, which colour?", persona="p3")
 
     assert run(story()).message.persona == "p3"
 
@@ -205,7 +203,7 @@ def test_the_persona_that_called_a_tool_goes_on_after_its_result(run, new_engine
     async def story():
         async with new_engine(model="gpt-4o", provider=provider) as engine:
             await put_all(engine)
-            await engine.respond("general", None, "@gpt how is the weather?", tools=tools)
+            await engine.respond("general", "@gpt how is the weather?", tools=tools)
             await engine.post(room="general", content=(ToolResult(id="c1", content="rain"),), role="tool")
             answer = await engine.respond("general", tools=tools)
             await engine.post(room="general", text="And you?")

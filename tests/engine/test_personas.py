@@ -94,7 +94,7 @@ def test_a_renamed_persona_recognizes_its_own_messages(run, new_engine):
         async with new_engine(model="gpt-4o", provider=ScriptedProvider(["It rains."])) as engine:
             await engine.put(Persona(id="nova", name="Nova", character=Character(greeting="Hello!")))
             await engine.greet("r", "nova")
-            await engine.respond("r", "nova", "How is the weather?", now=NOW)
+            await engine.respond("r", "How is the weather?", persona="nova", now=NOW)
             await engine.put(Persona(id="nova", name="Nora"))
             await engine.put(Persona(id="twin", name="Nova"))
             return [
@@ -115,7 +115,7 @@ def test_the_persona_of_a_room_answers_by_default(run, new_engine):
             await engine.put(Room(id="r", persona="nova"))
             own = await engine.assemble(room="r", message="Hi", now=NOW)
             other = await engine.assemble(room="r", persona="rex", message="Hi", now=NOW)
-            answer = await engine.respond("r", None, "Hi", now=NOW)
+            answer = await engine.respond("r", "Hi", now=NOW)
             builds = await engine.store.builds(room="r")
             return own, other, answer, [build.persona for build in builds]
 

@@ -8,7 +8,7 @@ import brimful
 from brimful import Text, ToolCall, ToolResult
 from brimful.counting import counter_for
 from brimful.engine.provider_pool import ProviderPool
-from brimful.errors import ContextOverflow, InvalidValue, ProviderError
+from brimful.errors import ContextOverflow, InvalidValue, ProviderError, UnknownRecord
 from brimful.models import default_registry
 from brimful.providers.server_models import LOADED_SECONDS, RETRY_SECONDS
 from brimful.records import Message, Persona, Usage, User
@@ -40,7 +40,7 @@ def test_an_answer_is_stored_with_its_context_and_usage(run, new_engine):
     async def story():
         async with new_engine(model="gpt-4o", provider=provider) as engine:
             await engine.put(Persona(id="nova", name="Nova", prompt="You are Nova."))
-            answer = await engine.respond("general", "nova", "When is the demo?", sender="Ada")
+            answer = await engine.respond("general", "When is the demo?", persona="nova", sender="Ada")
             [kept] = await engine.store.responses(context=answer.context.id)
             [seen] = await engine.store.usage_reports("gpt-4o", "scripted")
             return answer, kept, seen, await history(engine, "general")
@@ -61,7 +61,7 @@ def test_further_fields_are_sent_with_the_request(run, new_engine):
 
     async def story():
         async with new_engine(model="gpt-4o", provider=provider) as engine:
-            await engine.respond("r", None, "First?", completion=20, fields={"temperature": 0})
+            await engine.respond("r", "First?", completion=20, fields={"temperature": 0})
 
     run(story())
     assert provider.requests == [
@@ -79,8 +79,8 @@ def test_a_conversation_continues(run, new_engine):
 
     async def story():
         async with new_engine(model="gpt-4o", provider=provider) as engine:
-            await engine.respond("r", None, "First?")
-            await engine.respond("r", None, "Second?")
+            await engine.respond("r", "First?")
+            await engine.respond("r", "Second?")
 
     run(story())
     assert [message["content"] for message in provider.requests[1]["messages"]] == ["First?", "One.", "Second?"]
@@ -92,7 +92,7 @@ def test_an_unknown_option_is_rejected_before_anything_is_done(run, new_engine):
     async def story():
         async with new_engine(provider=provider) as engine:
             with pytest.raises(InvalidValue, match="at: is not an option; the options are completion"):
-                await engine.respond("r", None, "First?", at=1.0)
+                await engine.respond("r", "First?", at=1.0)
             return await engine.store.history("r")
 
     assert run(story()) == []
@@ -105,7 +105,7 @@ def test_an_answer_is_streamed(run, new_engine):
     async def story():
         async with (
             new_engine(model="gpt-4o", provider=provider) as engine,
-            engine.stream("r", None, "When is tea?") as stream,
+            engine.stream("r", "When is tea?") as stream,
         ):
             with pytest.raises(brimful.errors.BrimfulError, match="not complete"):
                 _ = stream.answer
@@ -125,8 +125,8 @@ def test_a_smaller_window_is_learned_from_an_overflow(run, new_engine, streaming
 
     async def ask(engine, text):
         if not streaming:
-            return await engine.respond("r", None, text, completion=200)
-        async with engine.stream("r", None, text, completion=200) as stream:
+            return await engine.respond("r", text, completion=200)
+        async with engine.stream("r", text, completion=200) as stream:
             async for _ in stream:
                 pass
             return stream.answer
@@ -162,7 +162,7 @@ def test_the_server_counts_a_request_near_the_limit(run, new_engine, factor):
                 [Message(id=f"m{n}", room="r", content="Words and more words. " * 20, at=NOW + n) for n in range(60)]
             )
             full = {"price": "full"}
-            return await engine.respond("r", None, "Well?", window=4_000, completion=200, overrides=full)
+            return await engine.respond("r", "Well?", window=4_000, completion=200, overrides=full)
 
     answer = run(story())
     [request] = provider.requests
@@ -178,7 +178,7 @@ def test_a_second_overflow_is_raised(run, new_engine):
     async def story():
         async with new_engine(model="gpt-4o", provider=provider) as engine:
             with pytest.raises(ContextOverflow):
-                await engine.respond("r", None, "Hi")
+                await engine.respond("r", "Hi")
             return await history(engine, "r")
 
     assert run(story()) == [("user", "", "Hi")]
@@ -190,8 +190,8 @@ def test_a_failed_call_can_be_repeated_with_the_same_message(run, new_engine):
     async def story():
         async with new_engine(model="gpt-4o", provider=provider) as engine:
             with pytest.raises(ProviderError):
-                await engine.respond("r", None, "Hi", id="m1")
-            await engine.respond("r", None, "Hi", id="m1")
+                await engine.respond("r", "Hi", id="m1")
+            await engine.respond("r", "Hi", id="m1")
             return [content for _, _, content in await history(engine, "r")]
 
     assert run(story()) == ["Hi", "Hello."]
@@ -205,10 +205,10 @@ def test_a_message_can_be_answered_again(run, new_engine, before):
         async with new_engine(model="gpt-4o", provider=provider) as engine:
             for text in before:
                 await engine.post(room="r", text=text)
-            await engine.respond("r", None, "When is the demo?", id="m1")
-            await engine.respond("r", None, "And where is the demo?", id="m2")
+            await engine.respond("r", "When is the demo?", id="m1")
+            await engine.respond("r", "And where is the demo?", id="m2")
             await engine.wait_indexed()
-            again = await engine.respond("r", None, "When is the demo?", id="m1")
+            again = await engine.respond("r", "When is the demo?", id="m1")
             return again, await history(engine, "r")
 
     again, said = run(story())
@@ -222,12 +222,12 @@ def test_a_new_answer_supersedes_only_the_first_one(run, new_engine):
 
     async def story():
         async with new_engine(model="gpt-4o", provider=provider, embedder="none") as engine:
-            await engine.respond("r", None, "When is the demo?", id="m1", sender="Ada")
+            await engine.respond("r", "When is the demo?", id="m1", sender="Ada")
             await engine.post(room="r", content=(ToolResult(id="c1", content="a calendar"),), role="tool")
             await engine.respond("r")
-            await engine.respond("r", None, "And the lunch?", id="m2", sender="Bo")
-            await engine.respond("r", None, "When is the demo?", id="m1", sender="Ada")
-            last = await engine.respond("r", None, "Sure?", sender="Bo")
+            await engine.respond("r", "And the lunch?", id="m2", sender="Bo")
+            await engine.respond("r", "When is the demo?", id="m1", sender="Ada")
+            last = await engine.respond("r", "Sure?", sender="Bo")
             found = await engine.search("Seen", room="r")
             entries = await engine.store.history("r", limit=100)
             return last, found, [entry.message for entry in reversed(entries)]
@@ -255,6 +255,19 @@ def test_an_answer_to_a_superseded_message_is_hidden(run, new_engine):
     assert (answer.hidden, answer.superseded) == (True, True)
 
 
+def test_the_text_comes_after_the_room_and_an_unknown_persona_is_an_error(run, new_engine):
+    async def story():
+        async with new_engine(model="gpt-4o", provider=ScriptedProvider(["Thursday."])) as engine:
+            with pytest.raises(UnknownRecord, match="no persona 'nova'"):
+                await engine.respond("r", "When is the demo?", persona="nova")
+            with pytest.raises(TypeError):
+                await engine.respond("r", "nova", "When is the demo?")
+            await engine.respond("r", "When is the demo?")
+            return await history(engine, "r")
+
+    assert run(story()) == [("user", "", "When is the demo?"), ("assistant", "", "Thursday.")]
+
+
 def test_a_second_persona_sees_the_first_ones_answer(run, new_engine):
     provider = ScriptedProvider(["Nova says Thursday.", "Rex says Friday."])
 
@@ -262,8 +275,8 @@ def test_a_second_persona_sees_the_first_ones_answer(run, new_engine):
         async with new_engine(model="gpt-4o", provider=provider) as engine:
             await engine.put(Persona(id="nova", name="Nova"))
             await engine.put(Persona(id="rex", name="Rex"))
-            await engine.respond("r", "nova", "When is the demo?", id="m1", sender="Ada")
-            return await engine.respond("r", "rex", "When is the demo?", id="m1", sender="Ada")
+            await engine.respond("r", "When is the demo?", persona="nova", id="m1", sender="Ada")
+            return await engine.respond("r", "When is the demo?", persona="rex", id="m1", sender="Ada")
 
     received = [message["content"] for message in run(story()).context.request["messages"]]
     assert "Nova says Thursday." in received
@@ -274,7 +287,7 @@ def test_an_abandoned_stream_is_recorded_as_far_as_it_came(run, new_engine):
 
     async def story():
         async with new_engine(model="gpt-4o", provider=provider) as engine:
-            async with engine.stream("r", None, "Count!") as stream:
+            async with engine.stream("r", "Count!") as stream:
                 async for _ in stream:
                     break
             [kept] = await engine.store.responses(room="r")
@@ -294,7 +307,7 @@ def test_a_cancelled_stream_is_recorded_as_far_as_it_came(run, new_engine):
             received = asyncio.Event()
 
             async def listen():
-                async with engine.stream("r", None, "Count!") as stream:
+                async with engine.stream("r", "Count!") as stream:
                     async for _ in stream:
                         provider.hold()
                         received.set()
@@ -316,7 +329,7 @@ def test_an_agent_calls_tools_and_continues(run, new_engine):
 
     async def story():
         async with new_engine(model="gpt-4o", provider=provider) as engine:
-            first = await engine.respond("r", None, "How is the weather in Paris?", tools=[tool])
+            first = await engine.respond("r", "How is the weather in Paris?", tools=[tool])
             results = tuple(ToolResult(id=each.id, content="rain, 12°") for each in first.calls)
             await engine.post(room="r", content=results, role="tool")
             return first, await engine.respond("r", tools=[tool])
@@ -336,7 +349,7 @@ def test_usage_calibrates_counts_if_the_tokenizer_is_not_public(run, new_engine)
     async def story():
         async with new_engine(model="nobody-knows-this", provider=provider, embedder="none") as engine:
             for n in range(20):
-                await engine.respond("r", None, f"Question {n}: " + "why? " * (n + 1))
+                await engine.respond("r", f"Question {n}: " + "why? " * (n + 1))
             return await engine.store.usage_reports("nobody-knows-this", "scripted")
 
     seen = run(story())
@@ -350,7 +363,7 @@ def test_a_truncated_prompt_is_noted_on_the_response(run, new_engine):
 
     async def story():
         async with new_engine(model="gpt-4o", provider=provider) as engine:
-            answer = await engine.respond("r", None, "A long story. " * 400)
+            answer = await engine.respond("r", "A long story. " * 400)
             [seen] = await engine.store.usage_reports("gpt-4o", "scripted")
             return answer, seen
 
@@ -366,7 +379,7 @@ def test_expected_and_actual_cached_tokens_are_stored(run, new_engine):
     async def story():
         async with new_engine(model="gpt-4o", provider=provider) as engine:
             for question in ("A long story. " * 900, "And then?"):
-                await engine.respond("r", None, question)
+                await engine.respond("r", question)
             return await engine.store.usage_reports("gpt-4o", "scripted")
 
     later, first = run(story())
@@ -406,7 +419,7 @@ def test_a_provider_is_found_by_name_and_closed_with_the_engine(run, new_engine)
         async with new_engine(model="gpt-4o") as engine:
             await engine.put(Persona(id="odd", provider="carrier-pigeon"))
             with pytest.raises(InvalidValue, match="provider"):
-                await engine.respond("r", "odd", "Hi")
+                await engine.respond("r", "Hi", persona="odd")
             return await history(engine, "r")
 
     assert run(story()) == []
@@ -417,7 +430,7 @@ def test_a_usage_smaller_than_any_count_is_harmless(run, new_engine):
 
     async def story():
         async with new_engine(model="smollm2-135m", provider=ScriptedProvider(replies), embedder="none") as engine:
-            return [(await engine.respond("r", None, "Hi")).context.tokens for _ in replies]
+            return [(await engine.respond("r", "Hi")).context.tokens for _ in replies]
 
     assert all(count > 0 for count in run(story()))
 
@@ -428,7 +441,7 @@ def test_a_question_does_not_find_itself(run, new_engine):
     async def story():
         async with new_engine(model="gpt-4o", provider=provider) as engine:
             question = (Text(text="Please sum up"), Text(text="the report on roses"))
-            return (await engine.respond("r", None, question)).context
+            return (await engine.respond("r", question)).context
 
     context = run(story())
     assert len(context.request["messages"]) == len(context.decisions) == 1
@@ -462,10 +475,10 @@ def test_invalid_arguments_are_named_in_the_error(run, new_engine, asking, field
 def test_an_id_cannot_be_used_for_two_messages(run, new_engine):
     async def story():
         async with new_engine(model="gpt-4o", provider=ScriptedProvider(["Fine.", "Fine."])) as engine:
-            await engine.respond("r", None, "Hi \ud800", id="m1")
-            await engine.respond("r", None, "Hi \ud800", id="m1")
+            await engine.respond("r", "Hi \ud800", id="m1")
+            await engine.respond("r", "Hi \ud800", id="m1")
             with pytest.raises(InvalidValue, match="the id of another message"):
-                await engine.respond("r", None, "Ho", id="m1")
+                await engine.respond("r", "Ho", id="m1")
 
     run(story())
 
@@ -473,7 +486,7 @@ def test_an_id_cannot_be_used_for_two_messages(run, new_engine):
 def test_closing_an_engine_records_its_open_streams(run, new_engine):
     async def story():
         async with new_engine(model="gpt-4o", provider=ScriptedProvider(["One two three."])) as engine:
-            pieces = aiter(engine.stream("r", None, "Count!"))
+            pieces = aiter(engine.stream("r", "Count!"))
             await anext(pieces)
         async with new_engine(model="gpt-4o") as engine:
             return await history(engine, "r")
@@ -518,7 +531,7 @@ def test_a_self_hosted_server_reports_its_runtime_and_window(run, new_engine, ro
             serving(listed(**row), SAYS_HI, SAYS_HI) as server,
             new_engine(model=model, provider=f"{server.url}/v1", embedder="none") as engine,
         ):
-            answers = [await engine.respond("r", None, "Hello!") for _ in range(2)]
+            answers = [await engine.respond("r", "Hello!") for _ in range(2)]
             return [asked.line for asked in server.asked], answers
 
     lines, answers = run(story())
@@ -534,7 +547,7 @@ def test_a_server_that_lists_no_models_is_used_anyway(run, new_engine):
             serving(answered(b"no such page", status=404), SAYS_HI) as server,
             new_engine(model="qwen2.5-7b", provider=f"{server.url}/v1", embedder="none") as engine,
         ):
-            return await engine.respond("r", None, "Hello!", window=2_000)
+            return await engine.respond("r", "Hello!", window=2_000)
 
     answer = run(story())
     assert answer.text == "Hi."
@@ -551,7 +564,7 @@ def test_a_server_that_was_too_busy_to_tell_its_window_is_asked_again(run, new_e
         ):
             answers = []
             for _ in range(4):  # it is asked after 10 seconds, and after 20 more
-                answers.append(await engine.respond("r", None, "Hello!"))
+                answers.append(await engine.respond("r", "Hello!"))
                 now[0] += RETRY_SECONDS
             return answers
 
@@ -571,7 +584,7 @@ def test_ollama_is_asked_again_once_it_has_loaded_the_model(run, new_engine):
         ):
             answers = []
             for _ in range(2):
-                answers.append(await engine.respond("r", None, "Hello!"))
+                answers.append(await engine.respond("r", "Hello!"))
                 now[0] += LOADED_SECONDS
             return answers
 
@@ -590,7 +603,7 @@ def test_an_unknown_model_says_whether_its_window_was_told(run, new_engine, row,
             serving(page, *missing, SAYS_HI) as server,
             new_engine(model="acme-1", provider=f"{server.url}/v1", embedder="none") as engine,
         ):
-            return await engine.respond("r", None, "Hello!")
+            return await engine.respond("r", "Hello!")
 
     context = run(story()).context
     assert context.budget.window == window

@@ -32,8 +32,8 @@ def test_it_works_without_await(tmp_path):
         engine.put(brimful_persona())
         engine.remember("Mia likes green tea.")
         assert [hit.record.content for hit in engine.search("tea")] == ["Mia likes green tea."]
-        assert engine.respond("lounge", "mia", "What would you like?").text == "Tea, please."
-        with engine.stream("lounge", "mia", "More?") as stream:
+        assert engine.respond("lounge", "What would you like?", persona="mia").text == "Tea, please."
+        with engine.stream("lounge", "More?", persona="mia") as stream:
             assert "".join(chunk.text for chunk in stream) == "Some more."
         assert stream.answer.text == "Some more."
         assert stream.speaker == "Mia"

@@ -251,7 +251,7 @@ def test_2_29_a_call_chooses_its_memory_types():
             await engine.remember(f"The hall has lamps ({type}).", id=type, type=type, at=NOW)
         settings = (None, {"types": ["semantic"]}, {"types": ["semantic", "episodic"]})
         contexts = [await engine.assemble(room="r", message=LAMPS, retrieval=each, now=NOW) for each in settings]
-        answer = await engine.respond("r", None, LAMPS, retrieval={"types": ["procedural"]}, now=NOW)
+        answer = await engine.respond("r", LAMPS, retrieval={"types": ["procedural"]}, now=NOW)
         return [set(relevance_of(each)) for each in (*contexts, answer.context)]
 
     types = Retrieval(types=("procedural",))

@@ -40,7 +40,7 @@ def talk(url, hook, *script, times=None):
             )
             for _ in range(times or len(script)):
                 try:
-                    last = await engine.respond("r", None, "Well?", completion=100, window=3_000)
+                    last = await engine.respond("r", "Well?", completion=100, window=3_000)
                 except ProviderUnavailable as error:
                     last = error
             return last

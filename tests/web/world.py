@@ -88,8 +88,8 @@ async def support(url, *, tenant="default", turns=3):
         questions = [
             await engine.respond(
                 "support",
-                "nova",
                 f"Question {turn}: what of the refund for the broken lid, and which beans for the moka pot?",
+                persona="nova",
                 user="ada",
                 sender="Ada",
                 window=WINDOW,
@@ -105,7 +105,7 @@ async def say(url, text, *, room="support", tenant="default"):
     provider = ScriptedProvider(["Yes."], tokens=_counted)
     options = {"model": MODEL, "policy": WHOLE, "provider": provider, "embedder": "none"}
     async with brimful.Engine(url, tenant=tenant, **options) as engine:
-        answer = await engine.respond(room, None, text, window=WINDOW, completion=COMPLETION)
+        answer = await engine.respond(room, text, window=WINDOW, completion=COMPLETION)
         return answer.response.context
 
 

@@ -33,10 +33,11 @@ from brimful.cli.options import (
 )
 from brimful.cli.store import with_engine
 from brimful.core.context import Context
-from brimful.errors import BrimfulError, UnknownRecord
+from brimful.core.validation import preview
+from brimful.errors import BrimfulError, InvalidValue, UnknownRecord
 from brimful.packagers.records import plain_text
 from brimful.policies import load_policy
-from brimful.records import Room, User
+from brimful.records import Persona, Room, User
 
 if TYPE_CHECKING:
     from brimful.engine import Engine
@@ -94,6 +95,8 @@ def enable_line_history() -> None:
 
 async def open_room(engine: "Engine", room: str, *, persona: str | None, user: str | None) -> Room:
     """Return a room; create it with this persona and user if it does not exist."""
+    if persona is not None and await engine.store.get(Persona, persona) is None:
+        raise InvalidValue("persona", f"there is no {preview(persona)}: create it with `brimful persona add`")
     known = await engine.store.get(Room, room)
     if known is not None:
         return known
@@ -224,8 +227,8 @@ class Chat:
         mentioned = await find_mentioned(self._engine.store, text)
         answer = self._engine.stream(
             self._room,
-            None if mentioned else self._persona,
             text,
+            persona=None if mentioned else self._persona,
             user=self._user,
             sender=self._sender,
             **self._settings,
@@ -405,8 +408,8 @@ def send(  # noqa: PLR0913 - the options of a command
         opened = await open_room(engine, room, persona=persona, user=user)
         return await engine.respond(
             room,
-            persona,
             text,
+            persona=persona,
             id=id,
             user=user,
             sender=await sender_name(engine, user or opened.user, sender),

@@ -31,9 +31,11 @@ from brimful.engine.missing_await import explain_missing_await
 from brimful.engine.options import (
     AssembleOptions,
     BuildRequest,
+    ContentInput,
     EngineSettings,
     MemoryChanges,
     MemoryOptions,
+    MessageInput,
     RespondOptions,
     ResponseOptions,
     Retrieval,
@@ -357,7 +359,7 @@ class Engine:
         *,
         room: str,
         text: str | None = None,
-        content: object = None,
+        content: ContentInput | None = None,
         sender: str = "",
         role: Role | None = None,
         id: str | None = None,
@@ -584,7 +586,7 @@ class Engine:
         *,
         room: str,
         persona: str | None = None,
-        message: object = None,
+        message: MessageInput | None = None,
         **options: Unpack[AssembleOptions],
     ) -> Context:
         """Build the best context for the next answer in a room, and save its record.
@@ -680,24 +682,26 @@ class Engine:
     async def respond(
         self,
         room: str,
+        message: MessageInput | None = None,
+        *,
         persona: str | None = None,
-        message: object = None,
         **options: Unpack[RespondOptions],
     ) -> Answer:
         """Post a message, build a context, send it to the model, and record the answer in the room.
 
         Without a message, the room's last message or tool results are answered. Without a `persona`, each persona that
-        the message mentions answers in turn (see `Answer.others`), or else the room's own. If the provider rejects the
-        request as too long, it is rebuilt for the window that the provider named and sent once more. `id` is that of
-        the message. The other options are the same as for `assemble`.
+        the message mentions answers in turn (see `Answer.others`), or else the room's own; an unknown one is an error.
+        If the provider rejects the request as too long, it is rebuilt for the window that the provider named and sent
+        once more. `id` is that of the message. The other options are the same as for `assemble`.
         """
         return await self._open.responder.respond(room, persona, resolve_message(message), options)
 
     def stream(
         self,
         room: str,
+        message: MessageInput | None = None,
+        *,
         persona: str | None = None,
-        message: object = None,
         **options: Unpack[RespondOptions],
     ) -> AnswerStream:
         """Like `respond`, but return the answer chunk by chunk."""

@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final, TypedDict, get_args
+from typing import Any, Final, Protocol, TypedDict, get_args
 
 import msgspec
 
 from brimful.assembly.arguments import require_list, require_positive, resolve_notices, resolve_previous
 from brimful.assembly.messages import read_content
-from brimful.core.content import ContentPackage, Media
+from brimful.core.content import ContentPackage, Media, Part
 from brimful.core.context import Context
 from brimful.core.model import ModelInfo
 from brimful.core.notice import Notice
@@ -29,6 +29,20 @@ from brimful.retrieval.retriever import TIME_LIMIT
 from brimful.retrieval.search import FALLBACKS, Fallback, check_memory_types
 from brimful.wires.encode import dump_model
 from brimful.wires.registry import all_wires
+
+
+class SdkObject(Protocol):
+    """A message of an SDK or of LangChain: a pydantic model."""
+
+    @property
+    def model_dump(self) -> Callable[..., Any]:
+        """Returns its fields."""
+
+
+ContentInput = Content | Sequence[Part | Mapping[str, Any]] | Mapping[str, Any] | SdkObject
+"""The content of a message: a string, parts, or a whole message in OpenAI's or Anthropic's format."""
+MessageInput = Message | ContentInput
+"""A message to answer: a posted one, or its content."""
 
 MAX_OTHER_ROOMS: Final = 1_000  # each is searched
 SOURCES: Final = ("memories", "lore", "media")  # what a context may go without
@@ -261,7 +275,7 @@ class RespondOptions(BuildOptions, total=False):
 class ResponseOptions(TypedDict, total=False):
     """Keywords of `Engine.record_response`."""
 
-    content: object
+    content: ContentInput
     sender: str
     model: str
     route: str
@@ -329,7 +343,7 @@ class BuildRequest(msgspec.Struct, frozen=True, kw_only=True):
                 raise InvalidValue(f"media[{index}]", f"must be a Media, not {preview(part)}")
 
 
-def resolve_message(message: object) -> Content | Message | None:
+def resolve_message(message: MessageInput | None) -> Content | Message | None:
     """Return a message to answer: a record, or content of any form."""
     return message if message is None or isinstance(message, Message) else read_content(message, "message")[0]
 

@@ -313,6 +313,8 @@ class Responder:
             require_string("room", room)
             addressees = await find_addressees(self._store, room, message)
             personas, message = addressees.personas, addressees.message
+        elif await self._store.get(Persona, persona) is None:
+            raise UnknownRecord("persona", persona)
         for each in personas:
             turn = await self._begin_turn(room, each, message, options)
             message = turn.request.message

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar, Unpack
 
 from brimful.engine.engine import Engine
-from brimful.engine.options import RespondOptions
+from brimful.engine.options import MessageInput, RespondOptions
 from brimful.engine.responder import Answer, AnswerStream
 from brimful.errors import BrimfulError
 from brimful.records.reply import ReplyChunk
@@ -167,10 +167,15 @@ class SyncEngine:
     count_archived = _blocking(Engine.count_archived)
 
     def stream(
-        self, room: str, persona: str | None = None, message: object = None, **options: Unpack[RespondOptions]
+        self,
+        room: str,
+        message: MessageInput | None = None,
+        *,
+        persona: str | None = None,
+        **options: Unpack[RespondOptions],
     ) -> "SyncAnswerStream":
         """Like `respond`, but return the answer chunk by chunk."""
-        return SyncAnswerStream(self, self.engine.stream(room, persona, message, **options))
+        return SyncAnswerStream(self, self.engine.stream(room, message, persona=persona, **options))
 
 
 class SyncAnswerStream:

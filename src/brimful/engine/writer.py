@@ -14,7 +14,7 @@ from brimful.core.validation import preview
 from brimful.engine.counts import UsedTokenizers
 from brimful.engine.events import Emitter, EventName
 from brimful.engine.indexer import Indexer
-from brimful.engine.options import EngineSettings, MemoryChanges, MemoryOptions, check_options
+from brimful.engine.options import ContentInput, EngineSettings, MemoryChanges, MemoryOptions, check_options
 from brimful.engine.own_words import normalize_fact, without_hidden
 from brimful.errors import InvalidValue, UnknownRecord
 from brimful.lore import check_keywords
@@ -58,7 +58,7 @@ class Writer:
         *,
         room: str,
         text: str | None = None,
-        content: object = None,
+        content: ContentInput | None = None,
         sender: str = "",
         role: Role | None = None,
         id: str | None = None,

@@ -293,7 +293,7 @@ class Chat:
     async def _answer(self, call: Call, turn: Turn, speaker: Speaker) -> ReplyView:
         options = self._arguments(call, turn, speaker.served)
         with upstream_errors(self._models.require_upstream(speaker.served)):
-            answer = await turn.engine.respond(turn.room.id, speaker.persona, turn.message, **options)
+            answer = await turn.engine.respond(turn.room.id, turn.message, persona=speaker.persona, **options)
         return await run_in_thread(self._reply_view, answer, speaker)
 
     async def _stream(
@@ -305,7 +305,7 @@ class Chat:
         for speaker in turn.speakers:
             options = self._arguments(call, turn, speaker.served)
             with upstream_errors(self._models.require_upstream(speaker.served)):
-                async with turn.engine.stream(turn.room.id, speaker.persona, turn.message, **options) as stream:
+                async with turn.engine.stream(turn.room.id, turn.message, persona=speaker.persona, **options) as stream:
                     async for chunk in stream:
                         if chunk.text:
                             yield "chunk", ChunkView(persona=speaker.persona, sender=speaker.sender, text=chunk.text)
