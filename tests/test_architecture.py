@@ -179,6 +179,15 @@ def test_importing_loads_no_tokenizer_and_no_heavy_library():
     assert not [name for name in heavy if f"'{name}'" in loaded]
 
 
+def test_all_documented_names_are_there_after_one_import():
+    pages = (Path(__file__).parents[1] / "docs" / "reference").glob("*.md")
+    names = {name for page in pages for name in re.findall(r"^::: (brimful\.\S+)", page.read_text(), re.MULTILINE)}
+    names = {name for name in names if name.count(".") <= 2 and not name.startswith("brimful.adapters.")}
+    code = "import operator, sys, brimful\nfor name in sys.argv[1:]: operator.attrgetter(name)(brimful)"
+    subprocess.run([sys.executable, "-c", code, *(name.removeprefix("brimful.") for name in names)], check=True)
+    assert len(names) > 40
+
+
 def test_nothing_is_logged_or_printed_on_import():
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", "import brimful"], capture_output=True, check=True, env=os.environ

@@ -125,6 +125,15 @@ _MODULES: Final = {
 """The module of each public name. It is imported when the name is first used, so that `import brimful` is fast."""
 
 
+_SUBMODULES: Final = frozenset(
+    (
+        *("adapters", "cache", "counting", "embedding", "errors", "formats", "lore", "models", "packagers", "policies"),
+        *("protocols", "providers", "records", "sessions", "shorten", "stores", "telemetry", "testing", "views"),
+        "wires",
+    )
+)
+"""Modules that are documented. They are imported when they are first used, too."""
+
 _METHODS: Final = {
     "describe_decision": "brimful.views",
     "recall": "brimful.assembly.assemble",
@@ -138,7 +147,7 @@ higher.find_function = lambda name: getattr(import_module(_METHODS[name]), name)
 
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first used."""
-    if name in ("errors", "packagers"):
+    if name in _SUBMODULES:
         return import_module(f"brimful.{name}")
     if name not in _MODULES:
         raise AttributeError(f"module 'brimful' has no attribute {name!r}")
@@ -148,4 +157,4 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     """Return all public names, those that are not imported yet included."""
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, *_SUBMODULES})

@@ -2,6 +2,7 @@
 
 import copy
 import json
+import re
 from base64 import b64encode
 from itertools import pairwise
 
@@ -56,6 +57,28 @@ def fitted(request, window=None, **options):
 
 
 # -- what is passed on -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "advice"),
+    [
+        (
+            {"max_tokens": 99},
+            "fit() has no option 'max_tokens': use completion (tokens reserved for the answer)",
+        ),
+        ({"windw": 99}, "fit() has no option 'windw': use window"),
+        ({"zebra": 99}, "fit() has no option 'zebra': use one of request, wire, model"),
+    ],
+)
+def test_an_unknown_option_is_answered_with_the_right_one(options, advice):
+    with pytest.raises(TypeError, match=re.escape(advice)):
+        brimful.fit({"model": "gpt-4o", "messages": [{"role": "user", "content": "Hi"}]}, **options)
+
+
+def test_a_list_of_messages_is_answered_with_how_to_pass_it():
+    advice = "pass the whole request, not only its list: {'messages': [...]}"
+    with pytest.raises(InvalidRequest, match=re.escape(advice)):
+        brimful.fit([{"role": "user", "content": "Hi"}], model="gpt-4o")
 
 
 def test_a_request_that_fits_is_passed_on_as_it_is():
@@ -434,7 +457,7 @@ def test_any_list_of_messages_is_fitted_or_refused_with_its_numbers(messages, wi
 @pytest.mark.parametrize(
     ("request_", "complaint"),
     [
-        ([], "must be an object"),
+        ("Hi", "must be an object"),
         ({"model": MODEL}, "messages: must be a list"),
         ({"model": MODEL, "messages": []}, "messages: must not be empty"),
         ({"model": MODEL, "messages": ["Hi"]}, "messages[0]: must be an object"),

@@ -46,3 +46,15 @@ def test_a_summary_is_where_its_cluster_was():
     assert context.decision("sum").region == "history"
     order = prompt_order(context)
     assert order.index("sum") < order.index("m7") < order.index("now")
+
+
+def test_what_is_included_is_listed_by_kind():
+    packages = [
+        brimful.package("message-current", "When is tea?", model="gpt-4o", id="now"),
+        brimful.package("memory-semantic", "Ada likes tea.", model="gpt-4o", id="tea", relevance=1.0),
+        brimful.package("memory-episodic", "Ada likes tea.", model="gpt-4o", id="copy"),
+    ]
+    ctx = brimful.assemble(packages, model="gpt-4o")
+    assert [each.id for each in ctx.included("memory-*")] == ["tea"]
+    assert {each.id for each in ctx.included()} == {"now", "tea"}
+    assert ctx.included("lore") == ()

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from brimful_small import FILE
 
+from brimful import Engine
 from brimful.embedding import SmallEmbedder
 from brimful.embedding.registry import list_embedders
 from brimful.errors import EmbeddingError, MissingExtra
@@ -86,7 +87,7 @@ def test_it_is_on_offer():
 def test_the_extra_is_named(monkeypatch, module):
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(MissingExtra, match=r"brimful\[small\]"):
-        embed("tea")
+        Engine("sqlite:///:memory:", embedder="small")
 
 
 def test_the_model_is_loaded_once_and_unloaded_when_closed(tmp_path):

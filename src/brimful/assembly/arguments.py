@@ -1,10 +1,13 @@
 """Validate and resolve the arguments of the public functions: models, policies, tools, timestamps."""
 
+import inspect
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
+from difflib import get_close_matches
+from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, ParamSpec, TypeVar
 
 import msgspec
 
@@ -32,6 +35,33 @@ from brimful.packagers.package import to_timestamp as _package_timestamp
 from brimful.policies import Overrides, load_policy
 from brimful.wires import read_tool
 from brimful.wires.registry import all_wires, find_written_wire
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+_MEANT: Final = {
+    "max_tokens": "completion (tokens reserved for the answer) or max_prompt_tokens",
+    "max_completion_tokens": "completion",
+    "max_output_tokens": "completion",
+    "max_input_tokens": "max_prompt_tokens",
+    "token_limit": "max_prompt_tokens",
+    "context_window": "window",
+    "messages": "the request itself, as the first argument: {'messages': [...]}",
+}
+"""What options of other libraries are called here."""
+
+
+def name_options(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    """Decorate a function so that an unknown option is answered with the right one."""
+    known = inspect.signature(function).parameters
+
+    @wraps(function)
+    def call(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        for name in kwargs.keys() - known.keys():
+            near = _MEANT.get(name) or " or ".join(get_close_matches(name, known)) or f"one of {', '.join(known)}"
+            raise TypeError(f"{function.__name__}() has no option {name!r}: use {near}")
+        return function(*args, **kwargs)
+
+    return call
 
 
 def resolve_model(

@@ -11,6 +11,7 @@ import msgspec
 
 from brimful.assembly.arguments import (
     make_frame,
+    name_options,
     require_list,
     require_positive,
     resolve_model,
@@ -55,6 +56,7 @@ _LOSSES: Final = ("margin-used", "required-shrunk", "pins-dropped")
 _MAX_NEAR: Final = 3  # handles that an error names
 
 
+@name_options
 def assemble(  # noqa: PLR0913 - every one has a default but the first two
     packages: Iterable[ContentPackage],
     *,

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, TypedDict
 
 from brimful.assembly.arguments import (
+    name_options,
     require_positions,
     require_positive,
     require_ties,
@@ -57,6 +58,7 @@ class FitOptions(TypedDict, total=False):
     origin: str
 
 
+@name_options
 def fit(  # noqa: PLR0913 - every one has a default but the request
     request: dict[str, Any],
     *,

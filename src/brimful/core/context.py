@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
+from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import Final, Literal, Self
 
@@ -282,6 +283,10 @@ class Context(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         if id not in self.decisions_by_id:
             raise UnknownRecord("candidate", id)
         return self.decisions_by_id[id]
+
+    def included(self, kind: str = "*") -> tuple[Decision, ...]:
+        """Return the decisions on what is in the context, of a kind or a pattern of kinds such as `memory-*`."""
+        return tuple(each for each in self.decisions if each.included and fnmatchcase(each.kind, kind))
 
     @cached_property
     def decisions_by_id(self) -> dict[str, Decision]:

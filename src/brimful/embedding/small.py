@@ -5,6 +5,7 @@ import threading
 from collections.abc import Sequence
 from functools import cache
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -39,6 +40,9 @@ class SmallEmbedder:
 
     def __init__(self, file: Path | None = None, *, threads: int = 1) -> None:
         """Use this model file, by default the one in the package `brimful-small`, which the extra installs."""
+        needed = ("onnxruntime",) if file else ("onnxruntime", "brimful_small")
+        if not all(map(find_spec, needed)):
+            raise MissingExtra(EXTRA, "the embedder 'small'")
         self._file = file
         self._threads = threads
         self._loading = threading.Lock()
@@ -102,12 +106,9 @@ def _special_ids() -> tuple[int, int, int]:
 
 
 def _load(file: Path | None, threads: int) -> _Model:
-    try:
-        import onnxruntime  # noqa: PLC0415 - an extra
+    import onnxruntime  # noqa: PLC0415 - an extra
 
-        file = file or import_module("brimful_small").FILE
-    except ImportError as error:
-        raise MissingExtra(EXTRA, "the embedder 'small'") from error
+    file = file or import_module("brimful_small").FILE
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1

@@ -275,7 +275,7 @@ class RespondOptions(BuildOptions, total=False):
 class ResponseOptions(TypedDict, total=False):
     """Keywords of `Engine.record_response`."""
 
-    content: ContentInput
+    content: ContentInput | None
     sender: str
     model: str
     route: str

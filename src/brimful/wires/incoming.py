@@ -101,7 +101,10 @@ def read_incoming(request: object, name: str) -> IncomingRequest:
     wire = find_incoming_wire(name)
     field = wire.message_field
     if not isinstance(request, dict):
-        raise InvalidRequest(wire.provider, [f"must be an object with a list of '{field}', not {preview(request)}"])
+        reason = f"must be an object with a list of '{field}', not {preview(request)}"
+        if isinstance(request, list):
+            reason = f"pass the whole request, not only its list: {{'{field}': [...]}}"
+        raise InvalidRequest(wire.provider, [reason])
     model = request.get("model")
     is_text = wire.takes_text and isinstance(request.get(field), str)
     messages = [] if is_text else _require_messages(request.get(field), wire)
