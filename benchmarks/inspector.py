@@ -78,7 +78,7 @@ def _commands(url: str, context: str) -> dict[str, list[str]]:
         "brimful count": ["count", "Fill the window to the brim."],
         "brimful stats": ["stats", *store],
         "brimful explain": ["explain", context, *store],
-        "brimful inspect": ["inspect", "--room", "room", "--message", QUESTION, *store],
+        "brimful assemble --dry-run": ["assemble", "--dry-run", "--room", "room", "--message", QUESTION, *store],
     }
 
 

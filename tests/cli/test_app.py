@@ -30,7 +30,27 @@ def test_examples_fit_into_80_columns(command, run):
 
 def test_help_lists_every_command(run):
     text = run("--help").stdout
-    assert all(re.search(rf"^  {name} ", text, re.MULTILINE) for name in table.COMMANDS)
+    assert len(text.splitlines()) <= 42
+    names = set(re.findall(r"[\w-]+", text.partition("Start:")[2].partition("Examples:")[0]))
+    assert set(table.COMMANDS) - names == set(table.ALIASES)
+    described = run("help", "all").stdout
+    assert {name for name in table.COMMANDS if not re.search(rf"^  {name} ", described, re.MULTILINE)} == set(
+        table.ALIASES
+    )
+
+
+@pytest.mark.parametrize("name", ["records", "Records"])
+def test_help_of_a_group_describes_its_commands(name, run):
+    listed = re.findall(r"^  ([\w-]+)  ", run("help", name).stdout, re.MULTILINE)
+    assert listed == list(table.GROUPS["Records"])
+
+
+def test_another_name_of_a_command_works_but_is_not_listed(run):
+    run("message", "add", "--room", "general", "Green tea, please.")
+    preview = run("inspect", "--room", "general", "--embedder", "none").stdout
+    dry = run("assemble", "--dry-run", "--room", "general", "--embedder", "none").stdout
+    assert "BRIMFUL INSPECTION" in preview
+    assert re.sub(r"\d\.\d\d s", "", preview) == re.sub(r"\d\.\d\d s", "", dry)
 
 
 def test_the_table_names_every_command_with_its_module_and_summary():

@@ -1,4 +1,4 @@
-"""`brimful inspect` previews the next context and changes nothing."""
+"""`brimful assemble --dry-run` previews the next context and changes nothing."""
 
 import asyncio
 import re
@@ -35,7 +35,9 @@ SEED = """\
 
 
 def inspect(run, *args):
-    return run("inspect", "--persona", "helper-ai", "--room", "general", *args, "--embedder", "none").stdout
+    return run(
+        "assemble", "--dry-run", "--persona", "helper-ai", "--room", "general", *args, "--embedder", "none"
+    ).stdout
 
 
 def test_every_line_of_the_founding_document(run):

@@ -143,7 +143,7 @@ def test_the_room_may_end_with_the_question(run):
 
 @pytest.mark.usefixtures("room")
 def test_no_save_leaves_no_trace(run, run_json):
-    run(*ASK, "-m", "gpt-4o", "--message", "Is Ada allergic?", "--user", "ada", "--no-save")
+    run(*ASK, "-m", "gpt-4o", "--message", "Is Ada allergic?", "--user", "ada", "--dry-run")
     assert run_json("memory", "show", "nut")["accesses"] == 0
     run(*ASK, "-m", "gpt-4o", "--message", "Is Ada allergic?", "--user", "ada")
     assert run_json("memory", "show", "nut")["accesses"] == 1

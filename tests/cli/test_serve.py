@@ -57,7 +57,11 @@ def test_an_address_that_is_taken(fails):
         taken.listen()
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         complaint = fails("serve", "--upstream", "http://127.0.0.1:1/v1", "--listen", address)
-    assert complaint == f"brimful serve: listen: cannot listen on {address}: Address already in use"
+    host, port = address.split(":")
+    assert complaint == (
+        f"brimful serve: listen: cannot listen on {address}: Address already in use. "
+        f"Another port: --listen {host}:{int(port) + 1}, or :0 for any free one"
+    )
 
 
 @pytest.mark.parametrize(

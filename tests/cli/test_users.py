@@ -44,7 +44,7 @@ def test_a_note_that_is_none_is_one_line(run, said):
 
 def test_explain_says_the_depth_of_a_note(run):
     run("room", "add", "den", "--note", "4=It rains.")
-    arguments = ("--message", "Hi", "-m", "gpt-4o", "--embedder", "none", "--no-save", "--out", "context.json")
+    arguments = ("--message", "Hi", "-m", "gpt-4o", "--embedder", "none", "--dry-run", "--out", "context.json")
     run("assemble", "--room", "den", *arguments)
     output = run("explain", "context.json", "room/den/note-1").stdout
     assert "it is a note at depth 4" in output

@@ -436,7 +436,7 @@ def house(tmp_path):
 )
 def test_2_29_and_1_12_the_command_line_has_the_settings_of_a_call(house, options, expected):
     """Memory types, min relevance, number of memories; memories, lore and media: yes or no."""
-    arguments = ["assemble", "--room", "r", "-m", "gpt-4o", "--embedder", "none", "--db", house, "--no-save", "--json"]
+    arguments = ["assemble", "--room", "r", "-m", "gpt-4o", "--embedder", "none", "--db", house, "--json"]
     result = CliRunner().invoke(app, [*arguments, *options])
     assert result.exit_code == 0, result.output
     decisions = json.loads(result.stdout)["decisions"]

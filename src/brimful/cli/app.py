@@ -27,11 +27,10 @@ BROKEN_PIPE: Final = 141  # 128 + SIGPIPE: what a shell reports for a program wh
 INTERRUPTED: Final = 130  # 128 + SIGINT: Ctrl-C
 EXAMPLES: Final = """\
 Examples:
-  brimful count "Fill the window to the brim."
-  brimful fill packages.jsonl --model gpt-4o --out context.json
-  brimful explain context.json --outcome dropped
   brimful import chat.jsonl --room support
-  brimful assemble --room support --message "Where is my parcel?" --model gpt-4o"""
+  brimful chat --room support --model gpt-4o
+  brimful fill packages.jsonl --model gpt-4o --out context.json
+  brimful explain context.json --outcome dropped"""
 
 
 class Entry(NamedTuple):
@@ -41,50 +40,64 @@ class Entry(NamedTuple):
     summary: str
 
 
-COMMANDS: Final = {
-    "fill": Entry("fill", "Build the best context for a model from a file."),
-    "fit": Entry("fit", "Trim a finished request so that it fits its window."),
-    "explain": Entry("explain", "Show what a model saw, what was left out, and why."),
-    "recall": Entry("recall", "Show what a context shortened or left out."),
-    "diff": Entry("compare", "Compare two contexts."),
-    "replay": Entry("compare", "Rebuild past contexts, optionally with another model, window or policy."),
-    "count": Entry("count", "Count tokens."),
-    "budget": Entry("models", "Show how a policy divides a model's window."),
-    "models": Entry("models", "List known models, or show their details."),
-    "policies": Entry("models", "List policies, or show the details of one."),
-    "embeddings": Entry("embeddings", "List and try embedders."),
-    "import": Entry("transfer", "Import conversations and memories from other programs."),
-    "export": Entry("transfer", "Export everything, or one room, persona or lorebook."),
-    "room": Entry("rooms", "Manage rooms (conversations)."),
-    "message": Entry("rooms", "Manage the messages of rooms."),
-    "memory": Entry("memories", "Manage and search memories."),
-    "lorebook": Entry("lorebooks", "Manage lorebooks (entries added when their keywords appear)."),
-    "persona": Entry("personas", "Manage personas."),
-    "user": Entry("personas", "Manage users."),
-    "assemble": Entry("assemble", "Build the context for the next answer in a room."),
-    "inspect": Entry("assemble", "Preview the next context of a room without saving it."),
-    "chat": Entry("chat", "Chat with a model in a room."),
-    "monitor": Entry("monitor", "Show contexts and answers as they happen."),
-    "context": Entry("contexts", "Manage stored contexts."),
-    "sessions": Entry(
-        "sessions", "Look into the sessions of Claude Code, Codex, opencode, Hermes, Gemini CLI and Qwen Code."
-    ),
-    "stats": Entry("stats", "Show usage: contexts, tokens, cost, cache hits, warnings."),
-    "index": Entry("embeddings", "Embed all stored records that have no vector yet."),
-    "janitor": Entry("janitor", "Collapse floods, summarize old days, archive unused messages (undoable)."),
-    "db": Entry("db", "Migrate, check, back up, restore, encrypt and distribute a store."),
-    "serve": Entry("serve", "Run the proxy and the web inspector."),
-    "mcp": Entry("mcp", "Serve memories and conversations to an MCP client."),
-    "hook": Entry("hook", "Answer a hook of Claude Code, Codex or Qwen Code."),
-    "work": Entry("work", "Run the background jobs of all tenants."),
-    "api-key": Entry("serve", "Manage API keys for `brimful serve`."),
-    "bench": Entry("bench", "Measure on your own history what trimming loses and memory finds."),
-    "install": Entry("install", "Make another program use Brimful: a plugin, hooks or a filter."),
-    "doctor": Entry("doctor", "Check the installation: versions, extras, programs, store, embedder and servers."),
-    "help": Entry("app", "Show help for a command."),
-    "version": Entry("app", "Show the version."),
+GROUPS: Final = {
+    "Start": {
+        "chat": Entry("chat", "Chat with a model in a room."),
+        "import": Entry("transfer", "Import conversations and memories from other programs."),
+        "serve": Entry("serve", "Run the proxy and the web inspector."),
+        "doctor": Entry("doctor", "Check the installation: versions, extras, programs, store, embedder and servers."),
+        "explain": Entry("explain", "Show what a model saw, what was left out, and why."),
+        "stats": Entry("stats", "Show usage: contexts, tokens, cost, cache hits, warnings."),
+        "count": Entry("count", "Count tokens."),
+        "help": Entry("app", "Show help for a command or a group of commands."),
+    },
+    "Requests": {
+        "fit": Entry("fit", "Trim a finished request so that it fits its window."),
+        "fill": Entry("fill", "Build the best context for a model from a file."),
+        "budget": Entry("models", "Show how a policy divides a model's window."),
+        "sessions": Entry(
+            "sessions", "Look into the sessions of Claude Code, Codex, opencode, Hermes, Gemini CLI and Qwen Code."
+        ),
+        "bench": Entry("bench", "Measure on your own history what trimming loses and memory finds."),
+    },
+    "Records": {
+        "room": Entry("rooms", "Manage rooms (conversations)."),
+        "message": Entry("rooms", "Manage the messages of rooms."),
+        "memory": Entry("memories", "Manage and search memories."),
+        "lorebook": Entry("lorebooks", "Manage lorebooks (entries added when their keywords appear)."),
+        "persona": Entry("personas", "Manage personas."),
+        "user": Entry("personas", "Manage users."),
+        "export": Entry("transfer", "Export everything, or one room, persona or lorebook."),
+        "index": Entry("embeddings", "Embed all stored records that have no vector yet."),
+        "janitor": Entry("janitor", "Collapse floods, summarize old days, archive unused messages (undoable)."),
+    },
+    "Contexts": {
+        "assemble": Entry("assemble", "Build the context for the next answer in a room."),
+        "context": Entry("contexts", "Manage stored contexts."),
+        "recall": Entry("recall", "Show what a context shortened or left out."),
+        "diff": Entry("compare", "Compare two contexts."),
+        "replay": Entry("compare", "Rebuild past contexts, optionally with another model, window or policy."),
+        "monitor": Entry("monitor", "Show contexts and answers as they happen."),
+    },
+    "Catalogues": {
+        "models": Entry("models", "List known models, or show their details."),
+        "policies": Entry("models", "List policies, or show the details of one."),
+        "embeddings": Entry("embeddings", "List and try embedders."),
+    },
+    "Operations": {
+        "install": Entry("install", "Make another program use Brimful: a plugin, hooks or a filter."),
+        "mcp": Entry("mcp", "Serve memories and conversations to an MCP client."),
+        "hook": Entry("hook", "Answer a hook of Claude Code, Codex or Qwen Code."),
+        "work": Entry("work", "Run the background jobs of all tenants."),
+        "api-key": Entry("serve", "Manage API keys for `brimful serve`."),
+        "db": Entry("db", "Migrate, check, back up, restore, encrypt and distribute a store."),
+        "version": Entry("app", "Show the version."),
+    },
 }
-"""All commands, in the order in which help lists them."""
+"""All commands by group, in the order in which help lists them. Help describes only the first group."""
+ALIASES: Final = {"inspect": Entry("assemble", "Preview the next context of a room: `brimful assemble --dry-run`.")}
+"""Other names of commands, which help does not list."""
+COMMANDS: Final = {name: entry for group in GROUPS.values() for name, entry in group.items()} | ALIASES
 
 
 # -- parameters ------------------------------------------------------------------------------------------------------
@@ -218,13 +231,15 @@ class CommandGroup(TyperGroup):
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names of all commands, in the order in which help lists them."""
         del ctx
-        return list(self.commands)
+        return [name for name in self.commands if name not in ALIASES]
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write the commands for help without loading them."""
+        """Write the commands for help without loading them: the first group in full, the names of the others."""
         del ctx
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, entry.summary) for name, entry in COMMANDS.items()])
+        start, *others = GROUPS
+        _write_group(formatter, start)
+        with formatter.section("More commands"):
+            formatter.write_dl([(group, ", ".join(GROUPS[group])) for group in others])
 
     def main(self, *args: Any, **extra: Any) -> Any:
         """Run the command line. A usage error also prints one line."""
@@ -249,6 +264,11 @@ class CommandGroup(TyperGroup):
                 raise
         _report_error(message)
         raise typer.Exit(FAILED)
+
+
+def _write_group(formatter: Any, group: str) -> None:
+    with formatter.section(group):
+        formatter.write_dl([(name, entry.summary) for name, entry in GROUPS[group].items()])
 
 
 def _expected_failure(error: Exception) -> str | None:
@@ -345,17 +365,30 @@ def _root(
     """Decide what a language model sees: build, trim, store and inspect contexts.
 
     Output is a table in a terminal, plain text in a pipe, and JSON with
-    --json. Exit codes: 0 for success, 1 for failure (with one line saying
-    why), 2 for a usage error.
+    --json. `brimful help all` describes every command, `brimful help records`
+    those of a group, and `brimful COMMAND --help` shows options and examples.
     """
 
 
 def show_help(
     ctx: typer.Context,
-    names: Annotated[list[str] | None, typer.Argument(metavar="COMMAND", help="A command, such as `room add`.")] = None,
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="COMMAND",
+            help="A command, such as `room add`, a group of commands, such as `records`, or `all`.",
+        ),
+    ] = None,
 ) -> None:
-    """Show help for a command."""
+    """Show help for a command or a group of commands."""
     parent: Any = ctx.parent
+    groups = [group for group in GROUPS if names in (["all"], [group.lower()], [group])]
+    if groups:
+        formatter = ctx.make_formatter()
+        for group in groups:
+            _write_group(formatter, group)
+        typer.echo(formatter.getvalue().strip())
+        return
     for name in names or ():
         if not hasattr(parent.command, "resolve_command"):
             parent.fail(f"{parent.command_path!r} has no subcommands")
@@ -370,7 +403,7 @@ def version() -> None:
 
 
 def register(app: typer.Typer) -> None:
-    app.command("help", epilog="Examples:\n  brimful help\n  brimful help room add")(show_help)
+    app.command("help", epilog="Examples:\n  brimful help\n  brimful help room add\n  brimful help records")(show_help)
     app.command("version", epilog="Examples:\n  brimful version")(version)
 
 

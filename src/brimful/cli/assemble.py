@@ -1,4 +1,4 @@
-"""`brimful assemble` and `brimful inspect`: build the next context of a room, or preview it."""
+"""`brimful assemble`: build the next context of a room, or preview it."""
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -69,7 +69,8 @@ Examples:
   brimful assemble --room support --message "Where is my parcel?" --model gpt-4o
   brimful assemble --room support --persona nova --user ada --out context.json
   echo "Where is it?" | brimful assemble --room support --message - -m gpt-4 --request
-  brimful assemble --room support -m gpt-4o --set pools.recent.max_items=20 --no-save"""
+  brimful assemble --room support -m gpt-4o --set pools.recent.max_items=20
+  brimful assemble --room support --persona nova --dry-run"""
 
 MAX_HITS: Final = 20  # retrieved items in the report, the most relevant ones
 _COLUMNS: Final = columns(
@@ -81,7 +82,7 @@ _COLUMNS: Final = columns(
 
 def register(app: typer.Typer) -> None:
     app.command("assemble", epilog=ASSEMBLE_EXAMPLES)(assemble)
-    app.command("inspect", epilog=INSPECT_EXAMPLES)(inspect)
+    app.command("inspect", epilog=ASSEMBLE_EXAMPLES, hidden=True)(inspect)
 
 
 def _read_memory_type(text: str) -> str:
@@ -141,7 +142,7 @@ class RetrievalOptions(StoreOptions, frozen=True, kw_only=True):
 
 
 class BuildOptions(RetrievalOptions, frozen=True, kw_only=True):
-    """The options that `brimful assemble` and `brimful inspect` share."""
+    """What to build, and with which settings."""
 
     room: RoomOption
     persona: PersonaOption = None
@@ -163,6 +164,8 @@ class BuildOptions(RetrievalOptions, frozen=True, kw_only=True):
     settings: Settings = None
     now: Now = None
     embedder: EmbedderSpec = DEFAULT_EMBEDDER
+    out: Out = None
+    request: RequestOnly = False
     as_json: Json = False
 
     def arguments(self) -> dict[str, Any]:
@@ -187,27 +190,33 @@ class BuildOptions(RetrievalOptions, frozen=True, kw_only=True):
 def assemble(
     options: BuildOptions,
     *,
-    out: Out = None,
-    request: RequestOnly = False,
-    save: Annotated[bool, typer.Option("--save/--no-save", help="Whether to save the context in the store.")] = True,
+    dry_run: Annotated[
+        bool,
+        typer.Option(
+            "--dry-run", help="Preview the context: save nothing, and show its memories and the state of retrieval."
+        ),
+    ] = False,
 ) -> None:
     """Build the context for the next answer in a room.
 
     Recent messages come from the room; older messages, memories and lorebook
     entries are retrieved if they are relevant. Without --message, the last
     message of the room is the one to answer. The saved context can be
-    explained, compared and replayed.
+    explained, compared and replayed. No model is called.
     """
+    if dry_run:
+        inspect(options)
+        return
     arguments = options.arguments()
 
     async def build(engine: "Engine") -> Context:
         await require_room(engine.store, options.room)
         await wait_for_index(engine)
-        return await engine.assemble(**arguments, save=save)
+        return await engine.assemble(**arguments)
 
     context = with_engine(build, target=options, embedder=options.embedder)
-    write_context(out, context)
-    if not show_data(context, request=request, as_json=options.as_json):
+    write_context(options.out, context)
+    if not show_data(context, request=options.request, as_json=options.as_json):
         output.write(context.report())
         show_hits(context)
 
@@ -387,21 +396,8 @@ def _memory_lines(entries: Sequence[Entry]) -> Iterator[str]:
         yield f"    [... {len(entries) - MAX_MEMORIES:,} more memories ...]"
 
 
-INSPECT_EXAMPLES: Final = """\
-Examples:
-  brimful inspect --persona nova --room support
-  brimful inspect --persona nova --room support --message "Where is my parcel?"
-  brimful inspect --room support --model gpt-4 --policy window
-  brimful inspect --persona nova --room support --json | jq .remaining"""
-
-
 def inspect(options: BuildOptions) -> None:
-    """Preview the next context of a room without saving it.
-
-    Shows the components with their memories and media, the remaining tokens,
-    warnings, and the state of retrieval. No model is called. The model is the
-    persona's, or gpt-4o by default.
-    """
+    """Preview the next context of a room: `brimful assemble --dry-run`."""
     arguments = options.arguments()
 
     async def build(engine: "Engine") -> Inspection:
@@ -427,7 +423,10 @@ def inspect(options: BuildOptions) -> None:
         )
 
     inspection = with_engine(build, target=options, embedder=options.embedder, indexing=False)
-    if options.as_json:
+    write_context(options.out, inspection.context)
+    if options.request:
+        show_data(inspection.context, request=True, as_json=False)
+    elif options.as_json:
         output.show_json(_inspect_data(inspection))
     else:
         output.write(inspection.text())

@@ -2,6 +2,7 @@
 
 import asyncio
 import ctypes
+import errno
 import faulthandler
 import gc
 import ipaddress
@@ -283,7 +284,11 @@ def bind_socket(config: Config, file: str) -> socket.socket:
         listening.bind((config.host, config.port))
     except OSError as error:
         listening.close()
-        raise InvalidConfig(file, "listen", f"cannot listen on {config.listen}: {error.strerror or error}") from None
+        reason = f"cannot listen on {config.listen}: {error.strerror or error}"
+        if error.errno == errno.EADDRINUSE:
+            host = config.listen.rpartition(":")[0]
+            reason += f". Another port: --listen {host}:{config.port + 1}, or :0 for any free one"
+        raise InvalidConfig(file, "listen", reason) from None
     return listening
 
 
