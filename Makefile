@@ -33,7 +33,7 @@ PYTEST = $(BIN)/python -m pytest --numprocesses $$($(BIN)/python -c 'import os; 
 # Hundreds of tests start a process: compiled modules are kept, whatever the environment says.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo inspect screenshots test test-core test-page test-quick quick pgbouncer pooler integrations citus chaos search check lint docs web browser windows bench audit mcp-conformance sbom hashes format clean
+.PHONY: demo inspect screenshots test test-core test-page test-quick quick pgbouncer pooler integrations citus chaos search check lint docs web browser windows bench audit mcp-conformance release api sbom hashes format clean
 
 demo: $(VENV)/.base $(VENV)/.server $(VENV)/.model
 	$(BIN)/python examples/demo.py
@@ -140,6 +140,14 @@ audit: $(VENV)/.release
 # The conformance suite of MCP against our server; npm installs it.
 mcp-conformance: $(VENV)/.dev
 	$(BIN)/python tools/mcp_conformance.py
+
+# Both wheels, their sources and the npm client, built twice from what is committed: into dist/, if both are the same.
+release: $(VENV)/.dev
+	$(BIN)/python tools/release.py
+
+# Write down the interface that users build on, after it changed and the changelog says so. A test compares it with the code.
+api: $(VENV)/.dev
+	$(BIN)/python tools/api.py
 
 # A list of what is installed with the package and its extras, for a release.
 sbom: $(VENV)/.release

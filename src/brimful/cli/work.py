@@ -1,6 +1,7 @@
 """`brimful work`: do the background work of all tenants, beside servers that only serve."""
 
 import asyncio
+import contextlib
 import signal
 import time
 from collections.abc import Awaitable, Callable
@@ -194,7 +195,8 @@ async def _work(db: str, settings: "WorkSettings", *, concurrency: int, once: bo
     loop = asyncio.get_running_loop()
     stops: list[asyncio.Task[None]] = []
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, lambda: stops.append(loop.create_task(worker.stop())))
+        with contextlib.suppress(NotImplementedError):  # on Windows, where Ctrl-C just interrupts
+            loop.add_signal_handler(number, lambda: stops.append(loop.create_task(worker.stop())))
     try:
         if once:
             await database.open()
