@@ -11,7 +11,6 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-import tomllib
 from io import BytesIO
 from pathlib import Path
 from typing import Final
@@ -78,13 +77,14 @@ def upgrade(tag: str, wheel: Path, work: Path) -> None:
     finally:
         run("git", "worktree", "remove", "--force", old)
     [before] = work.glob("*.whl")
-    python = work / "venv/bin/python"
+    python, needed = work / "venv/bin/python", work / "requirements.txt"
+    needed.write_text(run(sys.executable, "tools/requirements.py"), encoding="utf-8")
     run(sys.executable, "-m", "venv", work / "venv")
 
     def install(file: Path) -> None:
-        dependencies = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["dependencies"]
-        run(python, "-m", "pip", "install", "--quiet", "--constraint", ROOT / "constraints.txt", *dependencies)
-        run(python, "-m", "pip", "install", "--quiet", "--no-deps", "--force-reinstall", file)
+        pip = (sys.executable, "-m", "pip", "--python", python, "install", "--quiet")
+        run(*pip, "--constraint", ROOT / "constraints.txt", "--requirement", needed)
+        run(*pip, "--no-deps", "--force-reinstall", file)
 
     def brimful(*arguments: str) -> str:
         return run(work / "venv/bin/brimful", *arguments, cwd=work, BRIMFUL_DB="store.db", BRIMFUL_EMBEDDER="none")
