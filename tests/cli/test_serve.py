@@ -95,6 +95,30 @@ def test_keys_are_made_listed_and_revoked(run, run_json, fails):
     )
 
 
+def test_a_key_with_limits(run, run_json):
+    made = run_json(
+        *("api-key", "add", "--name", "a trial", "--expires", "2100-01-02", "--model", "gpt-4o*", "--model", "o3"),
+        *("--policy", "agent"),
+    )
+    limits = {"expires": 4102531200.0, "models": ["gpt-4o*", "o3"], "policies": ["agent"], "used": None}
+    assert {name: made[name] for name in limits} == limits
+    listed = run("api-key", "list").stdout
+    assert all(each in listed for each in ("gpt-4o*, o3", "agent", "2100-01-02 00:00:00", "active"))
+
+
+def test_a_key_may_expire_after_a_duration(run_json):
+    made = run_json("api-key", "add", "--name", "a trial", "--expires", "30d")
+    assert made["expires"] - made["created"] == pytest.approx(30 * 86_400, abs=60)
+
+
+@pytest.mark.parametrize(
+    ("expires", "problem", "code"),
+    [("30x", "not a duration", 2), ("soon", "not a time", 2), ("2020-01-01", "must be in the future", 1)],
+)
+def test_wrong_expiry(run, expires, problem, code):
+    assert problem in run("api-key", "add", "--name", "x", "--expires", expires, code=code).stderr
+
+
 def test_every_scope_of_the_server_can_be_given(run_json):
     assert serve.SCOPES == SCOPES
     made = run_json("api-key", "add", "--name", "the page", "--scopes", ",".join(SCOPES))

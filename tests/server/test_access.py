@@ -3,17 +3,19 @@
 import asyncio
 import threading
 
+import httpx2
 import pytest
 
 from brimful.errors import InvalidConfig, InvalidValue
 from brimful.records import Room
 from brimful.server.access import Client, FailedKeys, OwnAllowance, RateLimiter, SharedAllowance
+from brimful.server.app import create_app
 from brimful.server.config import parse_config
 from brimful.server.errors import ApiError
 from brimful.server.runner import require_keys_or_loopback
 from brimful.stores import connect
 from brimful.stores.admin.api_keys import parse_api_key
-from server.upstream import OVERFLOW, chat_answer, chat_events
+from server.upstream import OVERFLOW, chat_answer, chat_events, serving
 
 CHAT = "/v1/chat/completions"
 HI = {"model": "gpt-4o", "messages": [{"role": "user", "content": "Hi"}]}
@@ -23,10 +25,10 @@ HI = {"model": "gpt-4o", "messages": [{"role": "user", "content": "Hi"}]}
 def make_key(tmp_path):
     """Return a function that makes a key for a tenant."""
 
-    def make(tenant="acme", scopes=("chat", "read"), user=None):
+    def make(tenant="acme", scopes=("chat", "read"), user=None, **limits):
         async def made():
             async with connect(f"sqlite:///{tmp_path}/brimful.db") as database:
-                return await database.api_keys(tenant).create(name="test", scopes=scopes, at=1.0, user=user)
+                return await database.api_keys(tenant).create(name="test", scopes=scopes, at=1.0, user=user, **limits)
 
         return asyncio.run(made())
 
@@ -160,6 +162,142 @@ def test_a_revoked_key_is_rejected(start, make_key, tmp_path):
 
     assert asyncio.run(revoke()) == (True, False)
     assert start(require_keys=True).post(CHAT, json=HI, headers=bearer(key)).status_code == 401
+
+
+def test_an_expired_key_is_rejected_at_once(tmp_path, make_key):
+    now = [100.0]
+    _, key = make_key(expires=102.0)
+    config = parse_config({"store": f"sqlite:///{tmp_path}/brimful.db", "require_keys": True}, "brimful.toml")
+    with serving(create_app(config, environ={}, clock=lambda: now[0])) as (address, _):
+        assert httpx2.get(f"{address}/brimful/v1/rooms", headers=bearer(key)).status_code == 200
+        now[0] = 102.0
+        refused = httpx2.get(f"{address}/brimful/v1/rooms", headers=bearer(key))
+    assert (refused.status_code, refused.headers["www-authenticate"]) == (401, "Bearer")
+    assert refused.json()["error"]["code"] == "expired_api_key"
+    assert refused.json()["error"]["message"] == "this API key expired on 1970-01-01 at 00:01:42 UTC"
+
+
+def test_the_last_use_of_a_key_is_stored(tmp_path, make_key):
+    now = [100.0]
+    _, key = make_key()
+    make_key()
+    url = f"sqlite:///{tmp_path}/brimful.db"
+    config = parse_config({"store": url, "require_keys": True}, "brimful.toml")
+    with serving(create_app(config, environ={}, clock=lambda: now[0])) as (address, _):
+        for now[0] in (100.0, 159.0, 161.0, 170.0):
+            httpx2.get(f"{address}/brimful/v1/rooms", headers=bearer(key))
+
+    async def uses():
+        async with connect(url) as database:
+            return {each.used for each in await database.api_keys("acme").list_keys()}
+
+    assert asyncio.run(uses()) == {161.0, None}
+
+
+FORBIDDEN = [
+    ("POST", "/v1/chat/completions", HI | {"model": "o3"}),
+    ("POST", "/v1/messages", HI | {"model": "o3", "max_tokens": 9}),
+    ("POST", "/v1/messages/count_tokens", HI | {"model": "o3"}),
+    ("POST", "/v1/responses", {"model": "o3", "input": "Hi"}),
+    ("POST", "/v1/responses", {"model": "o3", "input": "Hi", "previous_response_id": "r1"}),
+    ("POST", "/v1beta/models/o3:generateContent", {"contents": []}),
+    ("POST", "/v1beta/models/o3:embedContent", {"model": "gpt-4o"}),
+    ("POST", "/openai/deployments/o3/chat/completions", HI),
+    ("POST", "/v1/embeddings", {"model": "o3", "input": "Hi"}),
+    ("POST", "/v1/audio/speech", {"model": "o3", "input": "Hi"}),
+    ("POST", "/v1/completions", {"model": "gpt-4o", "models": ["gpt-4o", "o3"], "prompt": "Hi"}),
+    ("GET", "/v1/models/o3", None),
+    ("POST", "/brimful/v1/fit", {"request": HI | {"model": "o3"}}),
+    ("POST", "/brimful/v1/fit", {"request": HI, "model": "o3"}),
+    ("POST", "/brimful/v1/rooms/hall/respond", {"content": "Hi", "model": "o3"}),
+]
+
+
+@pytest.fixture
+def limited(start, make_key):
+    """Return a client whose key allows some models and policies only."""
+    _, key = make_key(scopes=("chat", "read", "write"), models=("gpt-4o*", "gpt-5"), policies=("fit", "window"))
+    client = start(require_keys=True)
+    client.headers["x-brimful-key"] = key
+    client.post("/brimful/v1/rooms", json={"id": "hall"})
+    return client
+
+
+@pytest.mark.parametrize(("method", "path", "body"), FORBIDDEN)
+def test_a_key_may_use_only_its_models(limited, upstream, method, path, body):
+    refused = limited.request(method, path, json=body)
+    assert refused.status_code == 403
+    assert "does not allow the model 'o3'; it allows gpt-4o*, gpt-5" in refused.text
+    assert upstream.requests == []
+
+
+def test_a_key_may_use_its_models(limited):
+    assert limited.post(CHAT, json=HI | {"model": "gpt-4o-mini"}).status_code == 200
+    assert limited.post("/v1/embeddings", json={"model": "gpt-5", "input": "Hi"}).status_code == 200
+    assert limited.get("/v1/models/gpt-4o").status_code == 404  # the upstream's answer
+
+
+def test_a_request_that_names_no_model_could_run_any(limited, upstream):
+    upstream.answers = [{"ok": True}]
+    files = {"file": ("speech.mp3", b"...")}
+    for refused in (
+        limited.post("/v1/batches", json={"input_file_id": "f1"}),
+        limited.post("/v1/audio/transcriptions", files=files, data={"model": "gpt-4o"}),
+    ):
+        assert refused.status_code == 403
+        assert refused.json()["error"]["code"] == "model_not_allowed"
+        assert "does not allow requests that name no model" in refused.json()["error"]["message"]
+    assert upstream.requests == []
+    assert limited.get("/v1/files/f1").status_code == 200
+    assert limited.delete("/v1/files/f1").status_code == 200
+
+
+def test_models_that_a_key_does_not_allow_are_not_listed(limited, upstream):
+    upstream.pages["/v1/models"] = {"object": "list", "data": [{"id": "gpt-4o"}, {"id": "o3"}]}
+    upstream.pages["/v1beta/models"] = {"models": [{"name": "models/o3"}, {"name": "models/gpt-5"}]}
+    assert limited.get("/v1/models").json() == {"object": "list", "data": [{"id": "gpt-4o"}]}
+    assert limited.get("/v1beta/models").json() == {"models": [{"name": "models/gpt-5"}]}
+    upstream.answers = [{"models": [{"name": "o3"}, {"name": "gpt-4o-mini"}]}]
+    assert limited.get("/api/tags").json() == {"models": [{"name": "gpt-4o-mini"}]}
+    listed = {each["id"] for each in limited.get("/brimful/v1/models").json()["models"]}
+    assert "gpt-4o" in listed
+    assert all(name.startswith(("gpt-4o", "gpt-5")) for name in listed)
+
+
+def test_models_of_several_upstreams_are_limited_as_well(start, make_key, upstream):
+    _, key = make_key(models=("gpt-4o*",))
+    upstream.pages["/v1/models"] = {"object": "list", "data": [{"id": "gpt-4o"}, {"id": "o3"}]}
+    two = [{"name": name, "url": f"{upstream.address}/v1"} for name in "ab"]
+    client = start(require_keys=True, upstreams=two)
+    assert [each["id"] for each in client.get("/v1/models", headers=bearer(key)).json()["data"]] == ["gpt-4o"]
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "headers"),
+    [
+        (CHAT, HI, {"x-brimful-policy": "agent"}),
+        ("/brimful/v1/fit", {"request": HI, "policy": "agent"}, {}),
+        ("/brimful/v1/rooms/hall/respond", {"content": "Hi", "model": "gpt-4o", "policy": "agent"}, {}),
+    ],
+)
+def test_a_key_may_use_only_its_policies(limited, upstream, path, body, headers):
+    refused = limited.post(path, json=body, headers=headers)
+    assert (refused.status_code, refused.json()["error"]["code"]) == (403, "policy_not_allowed")
+    assert "does not allow the policy 'agent'; it allows fit, window" in refused.json()["error"]["message"]
+    assert upstream.requests == []
+
+
+@pytest.mark.parametrize("mode", ["fit", "remember"])
+def test_a_request_that_names_no_policy_gets_the_first_of_its_key(start, make_key, mode):
+    _, key = make_key(policies=("window", "fit"))
+    client = start(require_keys=True, mode=mode)
+    client.headers["x-brimful-key"] = key
+    answer = client.post(CHAT, json=HI, headers={"x-brimful-conversation": "tea"})
+    context = client.get(f"/brimful/v1/contexts/{answer.headers['x-brimful-context']}")
+    assert context.json()["policy"] == "window"
+    assert [each["name"] for each in client.get("/brimful/v1/policies").json()["policies"]] == ["fit", "window"]
+    fitted = client.post("/brimful/v1/fit", json={"request": HI})
+    assert fitted.json()["policy"] == "window"
 
 
 def test_scopes_limit_a_key(start, make_key):

@@ -22,6 +22,7 @@ EVERY_STORE = {
     "test_vectors",
 }
 PAIR_OF_STORES = {
+    "test_api_keys",
     "test_backups",
     "test_durability",
     "test_integrity",

@@ -1,7 +1,9 @@
 """`brimful serve` and `brimful api-key`: run the proxy and the web inspector, and manage their API keys."""
 
+import re
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
@@ -9,7 +11,16 @@ import msgspec
 import typer
 
 from brimful.cli import output
-from brimful.cli.options import DEFAULT_DB, DEFAULT_TENANT, Db, Json, Tenant, read_db_url
+from brimful.cli.options import (
+    DEFAULT_DB,
+    DEFAULT_TENANT,
+    Db,
+    Json,
+    Tenant,
+    read_db_url,
+    read_duration,
+    read_time,
+)
 from brimful.cli.output import Failure, columns
 from brimful.cli.store import with_database
 from brimful.errors import MissingExtra
@@ -145,13 +156,30 @@ API_KEY_EXAMPLES: Final = """\
 Examples:
   brimful api-key add --tenant acme --name "the support bot"
   brimful api-key add --name "Ada's laptop" --scopes read,write --user ada
+  brimful api-key add --name "a trial" --expires 30d --model "gpt-4o*"
   brimful api-key list --tenant acme
   brimful api-key revoke 5f1c0a9e77d2 --tenant acme"""
 
-_API_KEY_COLUMNS: Final = columns("id", "name", "scopes", "user", "since", "state", spare=("since",))
+_API_KEY_COLUMNS: Final = columns(
+    *("id", "name", "scopes", "user", "models", "policies", "since", "last used", "expires", "state"),
+    spare=("expires", "models", "last used", "policies", "since"),
+)
+_DURATION: Final = re.compile(r"[0-9.]+[a-z]")
+_DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 
-def add_api_key(
+def _read_expiry(text: str) -> float:
+    """Return the time at which a key expires: a duration from now, a date in UTC, or a time.
+
+    >>> _read_expiry("2030-01-01"), _read_expiry("2030-01-01T00:00:00+01:00")
+    (1893456000.0, 1893452400.0)
+    """
+    if _DURATION.fullmatch(text):
+        return time.time() + read_duration(text)
+    return read_time(f"{text}T00:00:00Z" if _DATE.fullmatch(text) else text)
+
+
+def add_api_key(  # noqa: PLR0913 - one argument per option
     *,
     name: Annotated[str, typer.Option("--name", metavar="NAME", help="Who the key is for.")],
     scopes: Annotated[
@@ -160,6 +188,23 @@ def add_api_key(
     user: Annotated[
         str | None, typer.Option("--user", metavar="ID", help="Bind the key to this user, for chats and /mcp.")
     ] = None,
+    expires: Annotated[
+        float | None,
+        typer.Option(
+            "--expires",
+            metavar="TIME",
+            parser=_read_expiry,
+            help="When it expires: 12h, 30d, or a date. Default: never.",
+        ),
+    ] = None,
+    models: Annotated[
+        list[str] | None,
+        typer.Option("--model", metavar="PATTERN", help='A model that it may use, such as "gpt-4o*". Repeatable.'),
+    ] = None,
+    policies: Annotated[
+        list[str] | None,
+        typer.Option("--policy", metavar="NAME", help="A policy that it may use; the first one is its default."),
+    ] = None,
     db: Db = DEFAULT_DB,
     tenant: Tenant = DEFAULT_TENANT,
     as_json: Json = False,
@@ -167,7 +212,18 @@ def add_api_key(
     """Create an API key and print it. It is shown only once, because the store keeps only a hash."""
     granted = _read_scopes(scopes)
     key_record, key = _with_api_keys(
-        lambda callers: callers.create(name=name, scopes=granted, at=time.time(), user=user), db, tenant, new=True
+        lambda callers: callers.create(
+            name=name,
+            scopes=granted,
+            at=time.time(),
+            user=user,
+            expires=expires,
+            models=models or None,
+            policies=policies or None,
+        ),
+        db,
+        tenant,
+        new=True,
     )
     if as_json:
         output.show_json({"key": key, **msgspec.structs.asdict(key_record)})
@@ -179,8 +235,8 @@ def add_api_key(
 def list_api_keys(*, db: Db = DEFAULT_DB, tenant: Tenant = DEFAULT_TENANT, as_json: Json = False) -> None:
     """List the API keys of a tenant, without their secrets."""
     found = _with_api_keys(lambda callers: callers.list_keys(), db, tenant)
-    empty = "no API keys; create one with `brimful api-key add`"
-    output.show_rows(found, _API_KEY_COLUMNS, _api_key_row, empty=empty, as_json=as_json, data=msgspec.structs.asdict)
+    empty, row = "no API keys; create one with `brimful api-key add`", partial(_api_key_row, now=time.time())
+    output.show_rows(found, _API_KEY_COLUMNS, row, empty=empty, as_json=as_json, data=msgspec.structs.asdict)
 
 
 def revoke_api_key(
@@ -208,7 +264,20 @@ def _read_scopes(text: str) -> list[str]:
     return scopes
 
 
-def _api_key_row(key_record: "ApiKey") -> list[str]:
-    state = "active" if key_record.revoked is None else f"revoked {output.format_time(key_record.revoked)}"
-    scopes, since = ", ".join(key_record.scopes), output.format_time(key_record.created)
-    return [key_record.id, key_record.name, scopes, key_record.user or "", since, state]
+def _api_key_row(key_record: "ApiKey", *, now: float) -> list[str]:
+    if key_record.revoked is not None:
+        state = f"revoked {output.format_time(key_record.revoked)}"
+    else:
+        state = "active" if key_record.expires is None or key_record.expires > now else "expired"
+    return [
+        key_record.id,
+        key_record.name,
+        ", ".join(key_record.scopes),
+        key_record.user or "",
+        "all" if key_record.models is None else ", ".join(key_record.models),
+        "all" if key_record.policies is None else ", ".join(key_record.policies),
+        output.format_time(key_record.created),
+        output.format_time(key_record.used),
+        output.format_time(key_record.expires),
+        state,
+    ]

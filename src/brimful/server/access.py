@@ -11,6 +11,8 @@ import ipaddress
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from fnmatch import fnmatchcase
 from typing import Final, Literal, Protocol, get_args
 from urllib.parse import urlsplit
 
@@ -18,7 +20,7 @@ import msgspec
 
 from brimful.cache import LRU
 from brimful.errors import StoreError
-from brimful.server.background import log_failure
+from brimful.server.background import BackgroundTasks, log_failure
 from brimful.server.errors import ApiError
 from brimful.stores import Database
 from brimful.stores.admin.api_keys import parse_api_key
@@ -32,6 +34,7 @@ KEY_HEADER: Final = "x-brimful-key"
 """For our API key, if the other headers carry a key for the upstream."""
 
 KEY_CACHE_SECONDS: Final = 5.0  # seconds until a key is looked up again
+_USE_SECONDS: Final = 60.0  # between two writes of when a key was used last
 _MAX_CACHED_KEYS: Final = 10_000
 _OTHER_ORIGIN: Final = "other_origin"
 _OTHER_SITE, _SAME_ORIGIN = "cross-site", "same-origin"  # values of Sec-Fetch-Site
@@ -48,6 +51,7 @@ _KeyName = tuple[str, str]  # the tenant and the id of an API key
 class Client(msgspec.Struct, frozen=True, kw_only=True):
     """Who sent a request: the tenant, the id of the API key, its scopes, and the `user` it is bound to, if any.
 
+    `models` are patterns of the models that the key may use, and `policies` the names of policies; None allows all.
     Without API keys, `key` is empty.
     """
 
@@ -55,6 +59,9 @@ class Client(msgspec.Struct, frozen=True, kw_only=True):
     key: str = ""
     scopes: frozenset[str] = frozenset()
     user: str | None = None
+    expires: float | None = None
+    models: tuple[str, ...] | None = None
+    policies: tuple[str, ...] | None = None
 
 
 class Authenticator(Protocol):
@@ -130,6 +137,48 @@ def require_unbound(client: Client) -> None:
         raise ApiError("forbidden", message, code="bound_key")
 
 
+def may_use_model(client: Client, model: str) -> bool:
+    """Return whether a client may use a model.
+
+    >>> client = Client(tenant="acme", models=("gpt-4o*",))
+    >>> may_use_model(client, "gpt-4o-mini"), may_use_model(client, "o3"), may_use_model(Client(tenant="acme"), "o3")
+    (True, False, True)
+    """
+    return client.models is None or any(fnmatchcase(model, pattern) for pattern in client.models)
+
+
+def require_model(client: Client, model: str) -> None:
+    """Reject a model that a client may not use. No model, an empty string, is one that it may not use either."""
+    if client.models is None or may_use_model(client, model):
+        return
+    allowed = ", ".join(client.models)
+    what = f"does not allow the model {model[:80]!r}" if model else "does not allow requests that name no model"
+    raise ApiError("forbidden", f"this API key {what}; it allows {allowed}", code="model_not_allowed", param="model")
+
+
+def may_use_policy(client: Client, policy: str) -> bool:
+    return client.policies is None or policy in client.policies
+
+
+def choose_policy(client: Client, named: str | None, *, param: str = "policy") -> str | None:
+    """Return the policy of a request: the one that it names, or else the first one of its key.
+
+    None leaves the choice to the server. A policy that the key does not allow is rejected.
+
+    >>> client = Client(tenant="acme", policies=("agent", "window"))
+    >>> choose_policy(client, "window"), choose_policy(client, None), choose_policy(Client(tenant="acme"), None)
+    ('window', 'agent', None)
+    """
+    if client.policies is None:
+        return named
+    if named is None:
+        return client.policies[0]
+    if named not in client.policies:
+        message = f"this API key does not allow the policy {named[:80]!r}; it allows {', '.join(client.policies)}"
+        raise ApiError("forbidden", message, code="policy_not_allowed", param=param)
+    return named
+
+
 def find_user(client: Client, named: str) -> str | None:
     """Return the user of a request: the one that the key is bound to, or the one that a header names.
 
@@ -148,9 +197,13 @@ class KeyAccess:
     An address that sends too many wrong keys has to wait. Keys that have worked before are still accepted from it.
     """
 
-    def __init__(self, database: Database, clock: Callable[[], float], *, failures_per_minute: int) -> None:
+    def __init__(
+        self, database: Database, tasks: BackgroundTasks, clock: Callable[[], float], *, failures_per_minute: int
+    ) -> None:
         self._database = database
+        self._tasks = tasks
         self._clock = clock
+        self._used: LRU[_KeyName, float] = LRU(max_entries=_MAX_CACHED_KEYS)
         self._cached: LRU[bytes, tuple[Client, float]] = LRU(max_entries=_MAX_CACHED_KEYS)
         self._failures = FailedKeys(failures_per_minute)
 
@@ -166,7 +219,7 @@ class KeyAccess:
         digest, now = hashlib.sha256(key.encode("utf-8", "replace")).digest(), self._clock()
         cached = self._cached.get(digest)
         if cached is not None and 0 <= now - cached[1] < KEY_CACHE_SECONDS:
-            return cached[0]
+            return self._admit(cached[0], now)
         if cached is None:
             self._failures.check(address, now=now)
         client = await self._look_up(key)
@@ -174,17 +227,38 @@ class KeyAccess:
             self._failures.add(address, now=now)
             raise ApiError("invalid_key", "unknown or revoked API key")
         self._cached[digest] = (client, now)
-        return client
+        return self._admit(client, now)
 
     def check_page(self, headers: Mapping[str, str]) -> None:
         """Accept every page: it has a key."""
+
+    def _admit(self, client: Client, now: float) -> Client:
+        """Reject a key that has expired. Note the use of any other, in the background and at most once a minute."""
+        if client.expires is not None and client.expires <= now:
+            when = datetime.fromtimestamp(client.expires, UTC)
+            message = f"this API key expired on {when:%Y-%m-%d at %H:%M:%S} UTC"
+            raise ApiError("invalid_key", message, code="expired_api_key")
+        used = self._used.get(_name(client))
+        if not self._database.read_only and (used is None or not 0 <= now - used < _USE_SECONDS):
+            self._used[_name(client)] = now
+            note_use = self._database.api_keys(client.tenant).note_use
+            self._tasks.start(note_use(client.key, at=now), "noting the use of an API key")
+        return client
 
     async def _look_up(self, key: str) -> Client | None:
         presented = parse_api_key(key)
         owner = None if presented is None else await self._database.api_keys(presented.tenant).verify(presented)
         if owner is None:
             return None
-        return Client(tenant=owner.tenant, key=owner.id, scopes=frozenset(owner.scopes), user=owner.user)
+        return Client(
+            tenant=owner.tenant,
+            key=owner.id,
+            scopes=frozenset(owner.scopes),
+            user=owner.user,
+            expires=owner.expires,
+            models=owner.models,
+            policies=owner.policies,
+        )
 
 
 class FailedKeys:

@@ -176,7 +176,7 @@ class Services:
     def _make_gateway(self, config: Config, clock: Callable[[], float]) -> Gateway:
         limits = config.limits
         access: Authenticator = (
-            KeyAccess(self._database, clock, failures_per_minute=limits.failed_keys_per_minute)
+            KeyAccess(self._database, self._tasks, clock, failures_per_minute=limits.failed_keys_per_minute)
             if config.require_keys
             else OpenAccess(config.tenant, config.hosts, config.origins)
         )

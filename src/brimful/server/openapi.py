@@ -27,8 +27,8 @@ _REF: Final = "#/components/schemas/{name}"
 _TEXT: Final = {"text/plain": {"schema": {"type": "string"}}}
 _ERRORS: Final = {
     400: "Invalid request, or the required parts alone do not fit.",
-    401: "The API key is missing, unknown or revoked.",
-    403: "The API key lacks the required scope.",
+    401: "The API key is missing, unknown, revoked or expired.",
+    403: "The API key lacks the required scope, or does not allow the model or the policy.",
     404: "Not found, or no upstream serves the model.",
     409: "The id already exists.",
     413: "The body is too large.",

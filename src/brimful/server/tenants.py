@@ -10,6 +10,7 @@ from brimful.engine import Engine, Hook, Retrieval
 from brimful.engine.calibration import Calibrator, LearnedWindow
 from brimful.engine.events import Emitter
 from brimful.engine.own_calls import OwnCalls
+from brimful.errors import UnknownPolicy
 from brimful.protocols import Embedder
 from brimful.records.own_calls import SpendingLimit
 from brimful.server.config import RememberConfig
@@ -68,6 +69,14 @@ class Tenants:
     @property
     def database(self) -> Database:
         return self._database
+
+    def find_policy(self, name: str | None) -> str | Policy | None:
+        """Return a policy that clients may name. Files cannot be named."""
+        if name is None:
+            return None
+        if name not in self.policies:
+            raise UnknownPolicy(name, sorted(self.policies))
+        return self.policies[name]
 
     @property
     def engines(self) -> int:

@@ -10,6 +10,7 @@ from brimful.counting import counter_for
 from brimful.models.registry import Registry
 from brimful.policies import load_policy
 from brimful.records import Content
+from brimful.server.access import may_use_model, may_use_policy
 from brimful.server.inspector.operation import Call
 from brimful.server.inspector.queries import CountBody
 from brimful.server.inspector.views import ModelList, ModelRow, PolicyList, PolicyRow, TextCount
@@ -67,14 +68,15 @@ class Catalogue:
         self._upstreams = tuple(upstreams)
 
     async def models(self, call: Call) -> ModelList:
-        rows = sorted(self._registry, key=lambda info: info.id)
+        allowed = (info for info in self._registry if may_use_model(call.client, info.id))
+        rows = sorted(allowed, key=lambda info: info.id)
         default = await self._tokens.default_for(self._tenants.store(call.tenant))
         return ModelList(models=tuple(map(_model_row, rows)), default=default, upstreams=self._upstreams)
 
     async def policies(self, call: Call) -> PolicyList:
         """List the policies that a client may name: the built-in ones, and those in the configuration."""
-        del call
-        return PolicyList(policies=tuple(map(_policy_row, self._tenants.policies.values())))
+        allowed = (policy for name, policy in self._tenants.policies.items() if may_use_policy(call.client, name))
+        return PolicyList(policies=tuple(map(_policy_row, allowed)))
 
     async def count(self, call: Call) -> TextCount:
         body: CountBody = call.body

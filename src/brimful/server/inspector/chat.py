@@ -22,11 +22,11 @@ from brimful.engine.mentions import find_addressees, find_persona
 from brimful.engine.personas import get_speaker_name, get_user
 from brimful.engine.plan import get_policy_keys
 from brimful.engine.responder import Answer
-from brimful.errors import BrimfulError, NotRecorded, UnknownPolicy
+from brimful.errors import BrimfulError, NotRecorded
 from brimful.policies import load_policy
 from brimful.records import Content, Message, Persona, Room, Snapshot
 from brimful.retrieval.breaker import State
-from brimful.server.access import require_scope
+from brimful.server.access import Client, choose_policy, require_model, require_scope
 from brimful.server.endpoint import JSON, run_until_disconnect, wait_for_disconnect
 from brimful.server.errors import ApiError, error_body, to_api_error
 from brimful.server.inspector.catalogue import ContentCounter
@@ -219,8 +219,8 @@ class Chat:
         content = None if body.content is None else read_message(body.content)[0]
         addressees = await find_addressees(store, id, content)
         personas = addressees.personas if body.persona is None else (await _find_persona(engine, body.persona),)
-        speakers = [await self._find_speaker(call.tenant, engine, each, body, default_model) for each in personas]
-        policy = self._find_policy(body.policy)
+        speakers = [await self._find_speaker(call.client, engine, each, body, default_model) for each in personas]
+        policy = self._tenants.find_policy(choose_policy(call.client, body.policy))
         user = await get_user(store, body.user or room.user)
         sender = body.sender if body.sender is not None else (user.name or user.id) if user else ""
         options: dict[str, Any] = {
@@ -240,23 +240,16 @@ class Chat:
             options=options | {"sender": sender, "policy": policy},
         )
 
-    def _find_policy(self, name: str | None) -> Any:
-        """Return a policy that clients may name. Files cannot be named."""
-        if name is None:
-            return None
-        if name not in self._tenants.policies:
-            raise UnknownPolicy(name, sorted(self._tenants.policies))
-        return self._tenants.policies[name]
-
     async def _find_speaker(
-        self, tenant: str, engine: Engine, id: str | None, body: BuildQuery | BuildBody, default_model: str
+        self, client: Client, engine: Engine, id: str | None, body: BuildQuery | BuildBody, default_model: str
     ) -> Speaker:
         persona = None if id is None else await engine.store.get(Persona, id)
         name = body.model or (persona.model if persona else "") or default_model
         if not name:
             who = f"the persona {persona.called!r} has none" if persona else "no persona answers here"
             raise ApiError("invalid", f"model: required, since {who}", param="model")
-        served = await self._models.find(tenant, name)
+        require_model(client, name)
+        served = await self._models.find(client.tenant, name)
         if body.window is not None:
             served = msgspec.structs.replace(served, window=body.window)
         return Speaker(persona=id, sender=get_speaker_name(persona, id), served=served)

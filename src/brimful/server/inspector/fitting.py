@@ -10,9 +10,10 @@ from brimful.core.context import Context
 from brimful.core.notice import Notice
 from brimful.core.policy import Policy
 from brimful.engine.fitting import DEFAULT_ROOM
-from brimful.errors import UnknownPolicy, UnknownRecord
+from brimful.errors import UnknownRecord
 from brimful.models.registry import Registry
 from brimful.records import Response, Snapshot, Usage
+from brimful.server.access import choose_policy, require_model
 from brimful.server.background import BackgroundTasks
 from brimful.server.config import FitConfig
 from brimful.server.endpoint import JSON
@@ -76,6 +77,7 @@ class Fitting:
         """Make a request fit its window, as a continuation of the conversation's request before it."""
         body: FitBody = call.body
         name = body.model or body.request.get("model")
+        require_model(call.client, name if isinstance(name, str) else "")
         engine = await self._tenants.engine(call.tenant)
         now = self._clock()
         context = await engine.fit(
@@ -84,7 +86,7 @@ class Fitting:
             conversation=body.conversation,
             route=body.route,
             model=self._registry.resolve(name) if isinstance(name, str) and name else None,
-            policy=self._choose_policy(body),
+            policy=self._tenants.find_policy(choose_policy(call.client, body.policy)) or self._default_policy,
             window=body.window,
             completion=body.completion,
             max_prompt_tokens=body.max_prompt_tokens,
@@ -122,11 +124,10 @@ class Fitting:
             seconds=body.seconds,
         )
 
-    def _choose_policy(self, body: FitBody) -> str | Policy | None:
-        """Return the policy that the client names, or else that of the configuration; None leaves it to `fit`."""
-        name = body.policy or self._config.policy
-        if body.policy is not None and body.policy not in self._tenants.policies:
-            raise UnknownPolicy(body.policy, sorted(self._tenants.policies))
+    @property
+    def _default_policy(self) -> str | Policy | None:
+        """The policy in the configuration; None leaves the choice to `fit`."""
+        name = self._config.policy
         return None if name is None else self._tenants.policies.get(name, name)
 
 

@@ -6,7 +6,7 @@ from brimful.engine.learning import LearningReport
 from brimful.protocols import Summarizer
 from brimful.records import Room
 from brimful.records.runs import JanitorRun
-from brimful.server.access import require_scope
+from brimful.server.access import require_model, require_scope
 from brimful.server.errors import ApiError
 from brimful.server.inspector.operation import Call
 from brimful.server.inspector.queries import JanitorBody, JanitorQuery, LearnBody, UndoLearningBody, UndoQuery
@@ -83,6 +83,7 @@ class JanitorEndpoints:
 
     async def _find_model(self, call: Call, name: str) -> ServedModel:
         require_scope(call.client, "chat")
+        require_model(call.client, name)
         return await self._models.find(call.tenant, name)
 
     async def _make_summarizer(self, call: Call, engine: Engine, name: str) -> Summarizer:

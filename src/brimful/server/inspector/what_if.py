@@ -10,6 +10,7 @@ from brimful.assembly.assemble import with_overrides
 from brimful.core.context import Context
 from brimful.errors import BudgetExceeded, InvalidRequest, UnknownPolicy
 from brimful.models.registry import Registry
+from brimful.server.access import choose_policy, require_model
 from brimful.server.endpoint import JSON
 from brimful.server.errors import ApiError
 from brimful.server.inspector.context_cache import CachedContext, ContextCache, Pins
@@ -103,6 +104,10 @@ class Comparisons:
         body: WhatIfBody = call.body
         store = self._tenants.store(call.tenant)
         cached = await self._cache.get(store, call.name())
+        if body.model is not None:
+            require_model(call.client, body.model)
+        if body.policy is not None:
+            choose_policy(call.client, body.policy)
         self._check_policy(body, cached.snapshot.context)
         pins = await load_pins(store, cached.snapshot, body.pin)
         encoded = await run_in_thread(lambda: msgspec.json.encode(self._rebuild(cached, body, pins)))

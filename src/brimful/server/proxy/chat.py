@@ -9,13 +9,13 @@ from starlette.responses import Response
 
 from brimful.core.notice import Notice
 from brimful.errors import BudgetExceeded, ProviderError
-from brimful.server.access import Client
+from brimful.server.access import Client, choose_policy, require_model
 from brimful.server.background import BackgroundTasks
 from brimful.server.config import ModeName
 from brimful.server.endpoint import Handler, read_json_object
 from brimful.server.errors import ApiError
 from brimful.server.proxy.exchange import CONTEXT_HEADER, Mode, Relay
-from brimful.server.proxy.request import ProxyRequest
+from brimful.server.proxy.request import POLICY_HEADER, ProxyRequest
 from brimful.server.proxy.stream import with_usage_requested
 from brimful.server.proxy.upstreams import Upstream, Upstreams, describe_outage, get_paths, is_outage, log_next_attempt
 from brimful.wires import Wire
@@ -58,6 +58,8 @@ class ChatEndpoints:
             model, streams = wire.read_call(request.scope["path"], request.path_params, body)
             if "\0" in model:
                 raise ApiError("invalid", "model: contains a null character", param="model")
+            require_model(client, model)
+            choose_policy(client, request.headers.get(POLICY_HEADER), param=POLICY_HEADER)
             upstreams = self._upstreams.find_all(wire, model)
             query = upstreams[0].query(request.url.query)
             incoming = ProxyRequest(

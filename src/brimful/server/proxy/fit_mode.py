@@ -456,9 +456,10 @@ class FitMode:
         return _FittedRequest(context, msgspec.json.encode(context.request), self._clock() - started, chain, summary)
 
     def _chosen_policy(self, request: ProxyRequest) -> Policy | None:
-        """Return the policy in the header or else in the configuration; None leaves the choice to `fit`."""
-        if request.policy is not None:
-            return load_policy(request.policy)
+        """Return the policy of the request, or else of the configuration; None leaves the choice to `fit`."""
+        policy = self._tenants.find_policy(request.policy)
+        if policy is not None:
+            return load_policy(policy)
         return None if self._config.fit.policy is None else self._policy
 
     def _passes_on(self, request: ProxyRequest, model: ResolvedModel) -> bool:

@@ -18,7 +18,7 @@ from brimful.errors import BrimfulError, ProviderError
 from brimful.models.registry import Registry
 from brimful.providers import HttpResponse, HttpStream
 from brimful.providers.connection import split_tokens
-from brimful.server.access import Client
+from brimful.server.access import Client, may_use_model, require_model
 from brimful.server.endpoint import JSON, Upload, read_json_object, run_until_disconnect, wait_for_disconnect
 from brimful.server.errors import ApiError, has_extra_root, unknown_path
 from brimful.server.proxy.exchange import make_error_event
@@ -47,6 +47,9 @@ _UNSUPPORTED: Final = (404, 405, 501)
 _NOT_IMPLEMENTED: Final = 501
 _UPGRADE_REQUIRED: Final = 426
 _MAX_MODEL_PAGES: Final = 20  # of one upstream
+_MODEL_LISTS: Final = ("/v1beta/models", "/api/tags", "/api/ps")
+"""Forwarded paths that list models; `/v1/models` has a handler of its own."""
+_SAFE_METHODS: Final = ("GET", "HEAD", "DELETE")  # which run no model
 
 
 class Passthrough:
@@ -76,6 +79,7 @@ class Passthrough:
         body = await read_json_object(raw) if raw else {}
         model = _model_name(body) or _model_in_path(request)
         request.scope["brimful"] |= {"mode": "forward", "model": model}
+        _require_models(request, client, body)
         wire, path = self._read_path(request)
         upstreams = self._upstreams.choose(wire, model, request.headers.get(UPSTREAM_HEADER, ""))
         attempts = upstreams if raw and not wire.find_state(body) else upstreams[:1]
@@ -83,6 +87,9 @@ class Passthrough:
             renamed, _, sent = upstream.rename(path, body, raw, model)
             is_empty = not raw and request.method != "POST"
             try:
+                if client.models is not None and request.url.path in _MODEL_LISTS and is_empty:
+                    listed = await _get(upstream, renamed + _query(request, upstream), request.headers)
+                    return _list_allowed(client, listed)
                 return await self._forward(request, client, upstream, renamed, None if is_empty else sent, started)
             except ProviderError as error:
                 if upstream is attempts[-1] or not is_outage(error):
@@ -94,18 +101,20 @@ class Passthrough:
         """Forward a request with any other body, such as a file, as it arrives."""
         started = self._clock()
         request.scope["brimful"] |= {"mode": "forward", "model": ""}
+        require_model(client, "")
         wire, path = self._read_path(request)
         (upstream,) = self._upstreams.choose(wire, "", request.headers.get(UPSTREAM_HEADER, ""))
         return await self._forward(request, client, upstream, path, upload, started)
 
     async def models(self, request: Request, client: Client, raw: bytes) -> Response:
         """List the models of all upstreams of a wire format."""
-        del client, raw
+        del raw
         wire = _get_wire(request)
         upstreams = self._upstreams.of(wire)
         if len(upstreams) <= 1:
             (upstream,) = self._upstreams.choose(wire, "", "")
-            return _unchanged(await _get(upstream, _models_path(wire) + _query(request, upstream), request.headers))
+            listed = await _get(upstream, _models_path(wire) + _query(request, upstream), request.headers)
+            return _list_allowed(client, listed)
         listing = (_list_models(upstream, request.headers) for upstream in upstreams)
         results = await asyncio.gather(*listing, return_exceptions=True)
         lists = [rows for rows in results if isinstance(rows, list)]
@@ -114,17 +123,18 @@ class Passthrough:
         models: dict[str, dict[str, Any]] = {}
         for row in (row for rows in lists for row in rows):
             models.setdefault(str(row.get("id")), row)
-        rows = list(models.values())
+        rows = [row for name, row in models.items() if may_use_model(client, name)]
         return Response(msgspec.json.encode(wire.write_models(rows, request.query_params)), media_type=JSON)
 
     async def model(self, request: Request, client: Client, raw: bytes) -> Response:
         """Show one model."""
-        del client, raw
+        del raw
         wire, name = _get_wire(request), request.path_params["model"]
         if _leaves_its_folder(name):
             raise ApiError(
                 "not_found", f"model {name[:80]!r} not found"
             )  # and no other path of the upstream, called with our key
+        require_model(client, name)
         upstream = self._upstreams.find(wire, name)
         name = upstream.config.rename.get(name, name)
         path = f"{_models_path(wire)}/{quote(name, safe='/:@')}{_query(request, upstream)}"
@@ -132,10 +142,10 @@ class Passthrough:
 
     async def count_tokens(self, request: Request, client: Client, raw: bytes) -> Response:
         """Count a prompt at the upstream, or here if it cannot."""
-        del client
         body = await read_json_object(raw)
         wire = _get_wire(request)
         model = _model_name(body)
+        require_model(client, model)
         upstream = self._upstreams.find(wire, model)
         path, body, raw = upstream.rename(get_paths(wire).at_upstream(request.scope["path"]), body, raw, model)
         path += _query(request, upstream)
@@ -310,6 +320,46 @@ def _body_headers(headers: Mapping[str, str], body: bytes | Upload | None) -> di
 def _model_name(body: Mapping[str, Any]) -> str:
     name = body.get("model")
     return name if isinstance(name, str) else ""
+
+
+def _require_models(request: Request, client: Client, body: Mapping[str, Any]) -> None:
+    """Reject a request of a key that does not allow one of its models. OpenRouter takes a list of them as well.
+
+    A request that runs a model which it does not name, such as that of a file, cannot be allowed.
+    """
+    if client.models is None:
+        return
+    others = body.get("models")
+    named = [_model_name(body), _model_in_path(request), *(others if isinstance(others, list) else [])]
+    models = [str(name) for name in named if name]
+    for model in models or ([] if request.method in _SAFE_METHODS else [""]):
+        require_model(client, model)
+
+
+def _list_allowed(client: Client, answer: HttpResponse) -> Response:
+    """Return a list of models as it came, but only with those that a key allows."""
+    if client.models is None:
+        return _unchanged(answer)
+    try:
+        data = decode_json(answer.body)
+    except ValueError:
+        data = None
+    if not isinstance(data, dict):
+        raise ApiError("upstream", "the upstream's list of models cannot be read")
+    for field in ("data", "models"):
+        if isinstance(rows := data.get(field), list):
+            data[field] = [row for row in rows if isinstance(row, dict) and may_use_model(client, _listed_name(row))]
+    headers = get_response_headers(answer.headers)
+    return Response(msgspec.json.encode(data), status_code=answer.status, headers=headers)
+
+
+def _listed_name(row: Mapping[str, Any]) -> str:
+    """Return the name of a listed model, which is `id` for OpenAI, and `name` for Gemini and Ollama.
+
+    >>> _listed_name({"id": "gpt-4o"}), _listed_name({"name": "models/gemini-2.5-pro"})
+    ('gpt-4o', 'gemini-2.5-pro')
+    """
+    return str(row.get("id") or row.get("name")).removeprefix("models/")
 
 
 def _model_in_path(request: Request) -> str:

@@ -19,6 +19,7 @@ from brimful.engine import Engine
 from brimful.engine.exchange import PreparedRequest, get_reply_content
 from brimful.records import Message, Room
 from brimful.records.usage import UsageReport
+from brimful.server.access import choose_policy
 from brimful.server.errors import ApiError
 from brimful.server.proxy.conversation import (
     Conversation,
@@ -211,6 +212,7 @@ class RememberMode:
             max_prompt_tokens=request.max_prompt_tokens,
             tools=conversation.tools,
             system=conversation.system,
+            policy=self._tenants.find_policy(choose_policy(request.client, None)),
             retrieval=request.retrieval,
             overrides=recall_overrides(request, self._policy.recall, self._recall),
             steps=conversation.recalled,

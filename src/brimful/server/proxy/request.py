@@ -14,7 +14,7 @@ from brimful.engine.options import RetrievalOverrides, read_retrieval
 from brimful.errors import InvalidValue
 from brimful.policies import policy_names
 from brimful.records.reply import FinishReason, Reply
-from brimful.server.access import Client
+from brimful.server.access import Client, choose_policy
 from brimful.server.errors import ApiError
 from brimful.server.proxy.upstreams import Upstream
 from brimful.wires import Wire
@@ -91,12 +91,12 @@ class ProxyRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def policy(self) -> str | None:
-        """The name of the built-in policy in the header, if there is one."""
+        """The name of the built-in policy in the header, or else of the first policy of its key, if it has any."""
         name = self.headers.get(POLICY_HEADER)
         if name is not None and name not in policy_names():
             reason = f"must be one of {', '.join(policy_names())}, not {name[:40]!r}"
             raise ApiError("invalid", f"{POLICY_HEADER}: {reason}", param=POLICY_HEADER)
-        return name
+        return choose_policy(self.client, name, param=POLICY_HEADER)
 
     @property
     def retrieval(self) -> RetrievalOverrides:

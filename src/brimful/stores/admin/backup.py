@@ -24,7 +24,13 @@ _STALE_SECONDS: Final = 86_400.0  # without a write; a running backup may check 
 COPIED_TABLES: Final[dict[str, tuple[int, tuple[str, ...]]]] = {
     "tenants": (1, ("tenant",)),
     "data_keys": (1, ("number", "wrapped", "kek", "created", "retired", "mixed")),
-    "api_keys": (1, ("id", "digest", "name", "scopes", "created", "revoked", "user_id")),
+    "api_keys": (
+        1,
+        (
+            *("id", "digest", "name", "scopes", "created", "revoked", "user_id"),
+            *("expires", "models", "policies", "used"),
+        ),
+    ),
     "users": (1, ("id", "body")),
     "personas": (1, ("id", "body")),
     "lorebooks": (1, ("id", "body")),

@@ -294,6 +294,10 @@ CREATE TABLE api_keys (
   created DOUBLE PRECISION NOT NULL,
   revoked DOUBLE PRECISION,
   user_id TEXT COLLATE "C", -- NULL: it may act for all users
+  expires DOUBLE PRECISION,
+  models TEXT COLLATE "C", -- patterns as a JSON list; NULL: all
+  policies TEXT COLLATE "C", -- names as a JSON list; NULL: all
+  used DOUBLE PRECISION, -- last, to a minute
   PRIMARY KEY (tenant, id)
 );
 

@@ -300,6 +300,10 @@ CREATE TABLE api_keys (
   created REAL NOT NULL,
   revoked REAL,
   user_id TEXT, -- NULL: it may act for all users
+  expires REAL,
+  models TEXT, -- patterns as a JSON list; NULL: all
+  policies TEXT, -- names as a JSON list; NULL: all
+  used REAL, -- last, to a minute
   PRIMARY KEY (tenant, id)
 ) STRICT, WITHOUT ROWID;
 
