@@ -10,6 +10,9 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from brimful.cache import SHARED_BUDGET, set_cache_limit
+from brimful.models import default_registry
+from brimful.server.config import TelemetryConfig
+from brimful.server.telemetry import Telemetry
 from brimful.stores import connect
 from server.upstream import OVERFLOW, chat_answer
 
@@ -74,6 +77,73 @@ def test_overflows_and_rejections_are_counted(start, upstream, mode):
     assert client.post(CHAT, content=b"{").status_code == 400
     assert value(client, 'brimful_overflows_total{tenant="default"}') == 1
     assert value(client, 'brimful_rejected_requests_total{kind="invalid"}') == 1
+
+
+def test_requests_upstreams_and_first_tokens_are_measured(start, upstream):
+    client = start(telemetry={"metrics": True})
+    assert client.post(CHAT, json=HI).status_code == 200
+    assert client.post(CHAT, json=HI | {"stream": True}).status_code == 200
+    assert client.get("/brimful/v1/contexts/none").status_code == 404
+    assert client.post("/v1/files", json={}).status_code == 404  # the upstream's
+    assert client.get("/a/b").status_code == client.get("/a/c").status_code == 404
+    upstream.answers = [(500, {})]
+    assert client.post(CHAT, json=HI).status_code == 500
+    start.wait()
+    assert value(client, f'brimful_requests_total{{path="{CHAT}",status="200"}}') == 2
+    assert value(client, f'brimful_requests_total{{path="{CHAT}",status="500"}}') == 1
+    assert value(client, 'brimful_requests_total{path="/brimful/v1/contexts/{id}",status="404"}') == 1
+    assert value(client, 'brimful_requests_total{path="/v1/{path:path}",status="404"}') == 1
+    assert value(client, 'brimful_requests_total{path="unknown",status="404"}') == 2
+    assert value(client, f'brimful_request_seconds_count{{path="{CHAT}"}}') == 3
+    assert value(client, 'brimful_first_token_seconds_count{model="gpt-4o",upstream="local"}') == 1
+    assert value(client, 'brimful_upstream_seconds_count{model="gpt-4o",upstream="local"}') == 2
+    assert value(client, "brimful_requests_in_flight") == 1  # the one that reads the metrics
+
+
+def test_limits_are_counted_by_name(start, tmp_path):
+    async def make():
+        async with connect(f"sqlite:///{tmp_path}/brimful.db") as database:
+            await database.api_keys("acme").create(name="x", scopes=["chat"], at=1.0)
+            return (await database.api_keys("acme").create(name="y", scopes=["metrics"], at=1.0))[1]
+
+    start()
+    reader = {"x-api-key": asyncio.run(make())}
+    limits = {"max_body_bytes": 1_000, "failed_keys_per_minute": 1}
+    client = start(telemetry={"metrics": True}, require_keys=True, limits=limits)
+    assert client.post("/mcp", content=b" " * 1_001, headers=reader).status_code == 403
+    assert client.request("GET", "/metrics", content=b" " * 1_001, headers=reader).status_code == 413
+    wrong = {"x-api-key": "bf-none"}
+    assert [client.post(CHAT, json=HI, headers=wrong).status_code for _ in range(2)] == [401, 429]
+    start.wait()
+    assert value(client, 'brimful_limits_hit_total{limit="body_bytes"}', **reader) == 1
+    assert value(client, 'brimful_limits_hit_total{limit="failed_keys_per_minute"}', **reader) == 1
+    assert value(client, "brimful_limits_hit_total", **reader) == 2
+
+
+def test_the_database_and_its_jobs_are_measured(start):
+    client = start(telemetry={"metrics": True}, background_work=False, mode="remember")
+    assert client.post(CHAT, json=HI, headers=TALK).status_code == 200
+    start.wait()
+    assert value(client, 'brimful_jobs_waiting{kind="embed"}') == 1
+    assert value(client, 'brimful_jobs_waiting{kind="import"}') == 0
+    assert value(client, "brimful_database_pool_size") == 5
+    assert value(client, "brimful_database_pool_in_use") == value(client, "brimful_database_pool_waiting") == 0
+
+
+def test_gauges_are_updated_for_other_processes():
+    config, gauges, pauses = TelemetryConfig(metrics=True), iter((1, 2, 3)), []
+    telemetry = Telemetry(config, default_registry(), clock=lambda: 0.0)
+    telemetry.metrics.watch("brimful_open_engines", lambda: next(gauges))
+
+    async def pause(seconds):
+        pauses.append(seconds)
+        if len(pauses) > 2:
+            raise asyncio.CancelledError
+
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(telemetry.keep_current(pause))
+    assert telemetry.metrics.registry.get_sample_value("brimful_open_engines") == 2
+    assert pauses == [5.0, 5.0, 5.0]
 
 
 def test_metrics_are_off_by_default(start):

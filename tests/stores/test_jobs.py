@@ -1,5 +1,8 @@
 """Jobs: found without walking through tenants, and claimed by one worker at a time."""
 
+import asyncio
+from threading import Event
+
 import numpy as np
 import psycopg
 
@@ -125,3 +128,37 @@ def test_due_jobs_are_read_from_an_index(postgres_url):
         ).fetchall()
         connection.rollback()
     assert "jobs_by_due" in str(plan)
+
+
+def test_waiting_jobs_are_counted_over_all_tenants(database, run):
+    run(queue(database, "acme", "beta"))
+    assert run(database.count_jobs(now=100.0))["embed"] == 2
+    run(database.jobs("acme").claim(JOB, "one", now=100.0, lease=90.0))
+    assert run(database.count_jobs(now=100.0))["embed"] == 1
+    run(database.jobs("acme").fail(JOB, "one", error="TimeoutError", due=999.0))
+    assert run(database.count_jobs(now=998.0))["embed"] == 1
+    assert run(database.count_jobs(now=999.0))["embed"] == 2
+
+
+def test_calls_that_run_or_wait_are_counted(database, run):
+    blocked, entered = Event(), Event()
+
+    def wait(session):
+        entered.set()
+        blocked.wait(60)
+        return session.tenant
+
+    async def story():
+        before = database.use
+        calls = [asyncio.create_task(database.driver.read("acme", wait)) for _ in range(before.size + 3)]
+        await asyncio.to_thread(entered.wait, 60)
+        during = database.use
+        blocked.set()
+        await asyncio.gather(*calls)
+        return before, during, database.use
+
+    before, during, after = run(story())
+    assert (before.in_use, before.waiting) == (after.in_use, after.waiting) == (0, 0)
+    assert during.size == before.size > 1
+    assert during.in_use + during.waiting == before.size + 3
+    assert during.waiting >= 3

@@ -78,12 +78,51 @@ def test_clients_cannot_inflate_metrics():
     assert [line for line in lines if 'model="other"' in line and line.endswith(" 450.0")]
 
 
+def test_long_names_of_models_share_a_label():
+    hook = Prometheus()
+    facts = {"upstream": "local", "seconds": 0.5}
+    for model in ("m" * 101, "n" * 100_000, ""):
+        hook(Event(name="upstream_ended", at=NOW, tenant="t", facts=facts | {"model": model}))
+    value = hook.registry.get_sample_value
+    assert value("brimful_upstream_seconds_count", {"upstream": "local", "model": "other"}) == 2
+    assert value("brimful_upstream_seconds_count", {"upstream": "local", "model": "none"}) == 1
+
+
+def test_the_cost_of_answers_is_counted_where_the_price_is_known():
+    hook = Prometheus()
+    usage = {"prompt": 1_000_000, "completion": 0, "cached": 0, "reasoning": 0}
+    facts = {"route": "r", "finish": "stop", "seconds": 1.0, "usage": usage, "expected_cached": 0, "cache_miss": ""}
+    for model in ("gpt-4o", "my-own", "gpt-4o"):
+        hook(Event(name="responded", at=NOW, tenant="t", facts=facts | {"requested_model": model, "model": model}))
+    value = hook.registry.get_sample_value
+    assert value("brimful_answer_dollars_total", {"model": "gpt-4o", "route": "r"}) == pytest.approx(5.0)
+    assert value("brimful_answer_dollars_total", {"model": "my-own", "route": "r"}) == 0
+
+
+def test_hits_and_misses_of_the_prompt_cache_are_counted():
+    hook = Prometheus()
+    facts = {"requested_model": "gpt-4o", "model": "up", "route": "r", "finish": "stop", "seconds": 1.0}
+    for cached, cause in ((900, ""), (0, ""), (100, "prefix-changed"), (0, "expired")):
+        usage = {"prompt": 1_000, "completion": 1, "cached": cached, "reasoning": 0}
+        more = {"usage": usage, "expected_cached": 900, "cache_miss": cause}
+        hook(Event(name="responded", at=NOW, tenant="t", facts=facts | more))
+    value, labels = hook.registry.get_sample_value, {"model": "gpt-4o", "route": "r"}
+    assert value("brimful_cache_hits_total", labels) == 1
+    assert value("brimful_cache_misses_total", labels | {"cause": "prefix-changed"}) == 1
+    assert value("brimful_cache_misses_total", labels | {"cause": "expired"}) == 1
+
+
+def counted(hook):
+    """Return everything but the memory of the process."""
+    return [line for line in hook.expose().decode().splitlines() if not line.startswith("brimful_memory_bytes")]
+
+
 @pytest.mark.parametrize("name", ["posted", "remembered", "indexed", "edited"])
 def test_other_events_are_not_counted(name):
     hook = Prometheus()
-    before = hook.expose()
+    before = counted(hook)
     hook(Event(name=name, at=NOW, tenant="t"))
-    assert hook.expose() == before
+    assert counted(hook) == before
 
 
 def test_an_answer_without_usage_or_time_is_counted(sqlite_url):

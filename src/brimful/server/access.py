@@ -283,7 +283,12 @@ class FailedKeys:
         left = self._refill(_network(address), now)
         if left < 1:
             wait = (1 - left) * _MINUTE / self._rate
-            raise ApiError("too_many_failed_keys", f"too many wrong API keys from {address}", retry_after=wait)
+            raise ApiError(
+                "too_many_failed_keys",
+                f"too many wrong API keys from {address}",
+                retry_after=wait,
+                limit="failed_keys_per_minute",
+            )
 
     def add(self, address: str, *, now: float) -> None:
         """Count a wrong key."""
@@ -470,13 +475,13 @@ class RateLimiter:
         name = _name(client)
         if self._running[name] >= self._concurrency:
             message = f"too many concurrent requests: this API key may have {self._concurrency:,} at a time"
-            raise ApiError("rate_limited", message, retry_after=1.0)
+            raise ApiError("rate_limited", message, retry_after=1.0, limit="concurrency")
         self._running[name] += 1
         try:
             wait = await self._allowance.take(client, now=now)
             if wait:
                 message = f"rate limit: {self._allowance.per_minute:,} requests per minute"
-                raise ApiError("rate_limited", message, retry_after=wait)
+                raise ApiError("rate_limited", message, retry_after=wait, limit="requests_per_minute")
             yield
         finally:
             self._running[name] -= 1

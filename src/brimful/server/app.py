@@ -42,7 +42,7 @@ from brimful.server.access import (
     RateLimiter,
     SharedAllowance,
 )
-from brimful.server.background import BackgroundTasks, Shutdown
+from brimful.server.background import BackgroundTasks, Shutdown, log_failure
 from brimful.server.config import Config, ModeName
 from brimful.server.endpoint import DEPLOYMENT, JSON, Endpoint, Gateway, Handler, error_response, log_request
 from brimful.server.errors import ApiError, method_not_allowed, unknown_path
@@ -67,7 +67,7 @@ from brimful.server.tenants import Tenants
 from brimful.server.work import WorkPool
 from brimful.stores import connect
 from brimful.stores.urls import parse_url
-from brimful.telemetry.prometheus import METRICS_TYPE
+from brimful.telemetry.prometheus import METRICS_TYPE, Prometheus
 from brimful.wires.registry import default_wire, find_wire_by_path, served_wires
 
 MAX_EVENT_STREAMS: Final = 1_000
@@ -76,6 +76,8 @@ MAX_EVENT_STREAMS: Final = 1_000
 _WRITES: Final = ("posted", "edited", "remembered", "reviewed", "janitor_ran", "learned")
 _NOT_READY: Final = "not_ready"
 _NOT_FOUND: Final = 404
+_UNKNOWN_PATH: Final = "unknown"  # in metrics
+_COUNT_SECONDS: Final = 1.0  # that metrics wait for the store; Prometheus waits for 10 seconds by default
 _METHOD_NOT_ALLOWED: Final = 405
 _PROXY_PATHS: Final = b"/v1/"
 _AZURE_PATH: Final = re.compile(rb"/openai/(?:v1/|deployments/([^/]+)/)?(.+)")
@@ -90,6 +92,7 @@ class Services:
         set_cache_limit(config.cache_mb * MEBIBYTE)
         registry = load_registry(Path(file).parent / config.models) if config.models else default_registry()
         self._config = config
+        self._clock = clock
         self._upstreams = Upstreams(config, file=file, environ=environ, clock=clock)
         self._database = connect(config.store, replica=config.replica)
         self._file = parse_url(config.store).path
@@ -118,7 +121,7 @@ class Services:
             clock=clock,
             hooks=self.telemetry.hooks,
         )
-        self.telemetry.watch_engines(lambda: self._tenants.engines)
+        self.telemetry.watch(self._database, lambda: self._tenants.engines)
         self._models = ModelResolver(registry, clock)
         self._tasks = BackgroundTasks()
         self._records = RecordWriter(self._tenants, self._tasks, config.records)
@@ -227,7 +230,9 @@ class Services:
             await asyncio.to_thread(self._models.warm_up, self._config)
             if self._config.background_work and not self._database.read_only:
                 self._worker.start()
+            gauges = asyncio.create_task(self.telemetry.keep_current())
             yield
+            gauges.cancel()
             self.inspector.close()
             await self._worker.stop()
             await self._tasks.drain()
@@ -239,6 +244,15 @@ class Services:
     def _wake_worker(self, event: Event) -> None:
         if event.name in _WRITES:
             self._worker.wake()
+
+    async def expose_metrics(self, metrics: Prometheus) -> bytes:
+        """Return all metrics. Without an answer from the store, the number of waiting jobs stays as it was."""
+        try:
+            async with asyncio.timeout(_COUNT_SECONDS):
+                metrics.show_jobs(await self._database.count_jobs(now=self._clock()))
+        except (StoreError, TimeoutError) as error:
+            log_failure("counting jobs", error)
+        return metrics.expose()
 
     async def check_ready(self) -> dict[str, UpstreamState]:
         """Return whether the upstreams answer; raise an error if requests cannot be served.
@@ -305,7 +319,7 @@ def create_app(
 
     app = Starlette(
         routes=_routes(services),
-        exception_handlers={HTTPException: _not_found_handler(services.page, clock), Exception: _server_error},
+        exception_handlers={HTTPException: _not_found_handler(services, clock), Exception: _server_error},
         middleware=[*_browser_access(config), Middleware(ApiConventions)],
         lifespan=lifespan,
     )
@@ -429,7 +443,7 @@ def _metrics_routes(services: Services) -> Iterator[Route]:
 
     async def expose(request: Request, client: Client, raw: bytes) -> Response:
         del request, client, raw
-        return Response(metrics.expose(), media_type=METRICS_TYPE)
+        return Response(await services.expose_metrics(metrics), media_type=METRICS_TYPE)
 
     yield Route("/metrics", Endpoint("/metrics", expose, services.gateway, scope="metrics"), methods=["GET"])
 
@@ -456,14 +470,17 @@ def _ready(services: Services) -> Callable[[Request], object]:
     return ready
 
 
-def _not_found_handler(page: Page, clock: Callable[[], float]) -> Callable[[Request, Exception], Awaitable[Response]]:
+def _not_found_handler(
+    services: Services, clock: Callable[[], float]
+) -> Callable[[Request, Exception], Awaitable[Response]]:
     async def handle(request: Request, error: Exception) -> Response:
         status = error.status_code if isinstance(error, HTTPException) else 500
-        index = page.index(request) if status == _NOT_FOUND else None
+        index = services.page.index(request) if status == _NOT_FOUND else None
         if index is not None:
             return index
         now = clock()
         log_request(request.scope, status, started=now, now=now)
+        await services.telemetry.count_request(_UNKNOWN_PATH, status, {}, 0.0)
         return _method_not_allowed(request) if status == _METHOD_NOT_ALLOWED else _not_found(request, status)
 
     return handle

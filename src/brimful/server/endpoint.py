@@ -173,7 +173,7 @@ def _has_too_many_values(data: dict[str, Any]) -> bool:
 
 
 def _too_large(limit: int) -> ApiError:
-    return ApiError("too_large", f"the body is larger than {limit:,} bytes")
+    return ApiError("too_large", f"the body is larger than {limit:,} bytes", limit="body_bytes")
 
 
 class Gateway(msgspec.Struct, frozen=True, kw_only=True):
@@ -232,7 +232,9 @@ class Endpoint:
                         await self._reject(ApiError("internal", "internal error"), request, send_and_note)
                 set_status(status)
         finally:
-            log_request(scope, status, started=started, now=clock())
+            now = clock()
+            log_request(scope, status, started=started, now=now)
+            await self._gateway.telemetry.count_request(self._path, status, log_fields, now - started)
 
     async def _handle(self, request: Request, log_fields: dict[str, Any], send: Send) -> None:
         gateway = self._gateway
@@ -269,7 +271,7 @@ class Endpoint:
         if error.body is None and error.status >= STATUS_CODES["internal"]:  # an upstream's own words may be contents
             log_fields["error"] = error.message
         emitter = self._gateway.telemetry.emitter(log_fields.get("tenant", ""))
-        await emitter.emit("refused", kind=error.kind, status=error.status)
+        await emitter.emit("refused", kind=error.kind, status=error.status, limit=error.limit)
         wire = find_wire_by_path(request.scope["path"], request.headers)
         await error_response(error, wire)(request.scope, request.receive, send)
 

@@ -63,9 +63,12 @@ _CODES: Final[dict[ErrorKind, str]] = {
 
 
 class ApiError(Exception):
-    """A rejected request. `retry_after` is in seconds; `body` and `headers` come from the upstream's own error."""
+    """A rejected request. `retry_after` is in seconds; `body` and `headers` come from the upstream's own error.
 
-    def __init__(
+    `limit` names the limit that was reached, for metrics.
+    """
+
+    def __init__(  # noqa: PLR0913 - the fields of an error, by name
         self,
         kind: ErrorKind,
         message: str,
@@ -76,6 +79,7 @@ class ApiError(Exception):
         retry_after: float | None = None,
         body: bytes | None = None,
         headers: Mapping[str, str] | None = None,
+        limit: str = "",
     ) -> None:
         super().__init__(message)
         self.kind = kind
@@ -86,6 +90,7 @@ class ApiError(Exception):
         self.retry_after = retry_after
         self.body = body
         self.headers = dict(headers or {})
+        self.limit = limit
 
 
 def error_body(error: ApiError, wire: Wire) -> bytes:

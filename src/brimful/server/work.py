@@ -198,7 +198,7 @@ class Share:
                 f"this request takes more than {self._seconds:g} seconds of processor time: send less at once, "
                 "or raise `limits.processor_seconds` of the server"
             )
-            raise ApiError("too_large", message, code="processor_time_exceeded")
+            raise ApiError("too_large", message, code="processor_time_exceeded", limit="processor_seconds")
 
     def renew(self) -> "Share":
         """Return a share of the same tenant for work after the request, with a limit of its own."""

@@ -14,14 +14,23 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from brimful.core import validation
 from brimful.errors import InvalidValue, MissingExtra, StoreCorrupt, StoreError
 from brimful.stores.admin import backup as _backup
-from brimful.stores.backends.driver import Driver, Finding
+from brimful.stores.backends.driver import Driver, Finding, PoolUse
 from brimful.stores.backends.sqlite import SqliteDriver
 from brimful.stores.encryption.keyring import Keyring
 from brimful.stores.encryption.keys import Keys
 from brimful.stores.index.documents import list_embedders
 from brimful.stores.session import Session, validate_limit
 from brimful.stores.store import Store
-from brimful.stores.tables.jobs import ALL_JOBS, DUE_JOBS, DUE_JOBS_OF_KIND, FAILED_JOBS, Job, JobKind, decode_job
+from brimful.stores.tables.jobs import (
+    ALL_JOBS,
+    DUE_JOBS,
+    DUE_JOBS_OF_KIND,
+    FAILED_JOBS,
+    WAITING_JOBS,
+    Job,
+    JobKind,
+    decode_job,
+)
 from brimful.stores.tuning import DEFAULT_TUNING, Tuning
 from brimful.stores.urls import Target, parse_url
 
@@ -148,6 +157,11 @@ class Database:
         """Whether it can be read but not written, such as a file on a read-only disk."""
         return self.driver.read_only
 
+    @property
+    def use(self) -> PoolUse:
+        """How many calls are running and waiting for a connection."""
+        return self.driver.use
+
     async def ping(self) -> None:
         """Raise `StoreUnavailable` if the database does not answer. Tenants are not read."""
         await self.driver.ping()
@@ -177,6 +191,10 @@ class Database:
         else:
             rows = await self.driver.read_all(DUE_JOBS, subject=subject, **chosen)
         return list(map(decode_job, rows))
+
+    async def count_jobs(self, *, now: float) -> dict[JobKind, int]:
+        """Return how many jobs of all tenants can be claimed now, by kind."""
+        return dict(await self.driver.read_all(WAITING_JOBS, now=now))
 
     async def list_jobs(self, *, failed: bool = False, limit: int = 100) -> list[Job]:
         """Return jobs of all tenants in the order in which they are due; with `failed`, those whose last try failed."""

@@ -7,6 +7,7 @@ from brimful.models.registry import Registry
 
 OTHER: Final = "other"
 MAX_UNKNOWN: Final = 50  # unknown names that get their own label
+_MAX_LENGTH: Final = 100  # characters of an unknown name
 
 
 class ModelLabels:
@@ -27,6 +28,6 @@ class ModelLabels:
         known = registry.canonical(name)
         if known is not None:
             return known
-        if name not in self._unknown and len(self._unknown) < self._limit:
+        if name not in self._unknown and len(self._unknown) < self._limit and len(name) <= _MAX_LENGTH:
             self._unknown.add(name)
         return name if name in self._unknown else OTHER

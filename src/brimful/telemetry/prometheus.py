@@ -1,16 +1,21 @@
-"""A Prometheus hook: contexts, answers, tokens, errors and durations."""
+"""A Prometheus hook: requests, contexts, answers, tokens, cost, errors and durations."""
 
 import os
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from brimful.cache import SHARED_BUDGET, VECTOR_BUDGET
-from brimful.engine.events import Event
-from brimful.errors import MissingExtra
+from brimful.engine.events import Event, EventName
+from brimful.errors import InvalidValue, MissingExtra
+from brimful.models import default_registry
+from brimful.models.costs import load_prices, usage_cost
 from brimful.models.registry import Registry
+from brimful.records import Usage
 from brimful.retrieval.breaker import State
+from brimful.stores.tables.jobs import JobKind
 from brimful.telemetry.labels import ModelLabels
 
 if TYPE_CHECKING:
@@ -24,11 +29,13 @@ MetricKind = Literal["counter", "histogram", "gauge"]
 
 _SHARES: Final = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 1.0)  # of the budget
 _SHORT: Final = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)  # seconds
+_ANY: Final = (0.005, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0)  # seconds
 _LONG: Final = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 60.0, 120.0, 300.0, 600.0)  # seconds
 
 _BUILD: Final = ("model", "policy")  # labels of contexts
 _CALL: Final = ("model", "route")  # labels of answers
 _OWN: Final = ("kind", "model")  # labels of own calls
+_UPSTREAM: Final = ("upstream", "model")  # labels of what the server measures of an upstream
 
 METRICS: Final[Mapping[str, tuple[MetricKind, str, tuple[str, ...], tuple[float, ...]]]] = {
     "brimful_contexts": ("counter", "Contexts built.", _BUILD, ()),
@@ -41,16 +48,25 @@ METRICS: Final[Mapping[str, tuple[MetricKind, str, tuple[str, ...], tuple[float,
     "brimful_prompt_tokens": ("counter", "Prompt tokens reported by providers.", _CALL, ()),
     "brimful_cached_tokens": ("counter", "Cached prompt tokens reported by providers.", _CALL, ()),
     "brimful_expected_cached_tokens": ("counter", "Prompt tokens expected in the cache.", _CALL, ()),
+    "brimful_cache_hits": ("counter", "Answers whose prompt was partly read from the cache as expected.", _CALL, ()),
     "brimful_cache_misses": ("counter", "Prompts read again that were cached, by cause.", (*_CALL, "cause"), ()),
     "brimful_completion_tokens": ("counter", "Completion tokens reported by providers.", _CALL, ()),
+    "brimful_answer_dollars": ("counter", "Cost of answers whose price is known.", _CALL, ()),
     "brimful_answer_seconds": ("histogram", "Time from the request to the end of the answer.", _CALL, _LONG),
     "brimful_overflows": ("counter", "Prompts rejected as too long.", _CALL, ()),
     "brimful_recalls": ("counter", "Calls of the recall tool that the proxy answered.", _CALL, ()),
     "brimful_recalled_tokens": ("counter", "Tokens of their results.", _CALL, ()),
     "brimful_provider_errors": ("counter", "Failed calls to providers.", ("route", "error"), ()),
+    "brimful_requests": ("counter", "Requests served, by path template and status.", ("path", "status"), ()),
+    "brimful_request_seconds": ("histogram", "Time to serve a request to its end.", ("path",), _ANY),
+    "brimful_requests_in_flight": ("gauge", "Requests being served.", (), ()),
+    "brimful_first_token_seconds": ("histogram", "Time to the first event of a streamed answer.", _UPSTREAM, _LONG),
+    "brimful_upstream_seconds": ("histogram", "Time that an upstream takes for an answer.", _UPSTREAM, _LONG),
+    "brimful_limits_hit": ("counter", "Requests rejected because of a limit.", ("limit",), ()),
     "brimful_rejected_requests": ("counter", "Requests rejected by the server.", ("kind",), ()),
     "brimful_proxy_overhead_seconds": ("histogram", "Time before a request is forwarded.", ("mode", "route"), _SHORT),
     "brimful_jobs": ("counter", "Background jobs by outcome.", ("kind", "outcome"), ()),
+    "brimful_jobs_waiting": ("gauge", "Background jobs that are due and that no worker has claimed.", ("kind",), ()),
     "brimful_own_calls": ("counter", "Calls of models that Brimful made by itself.", _OWN, ()),
     "brimful_own_call_tokens": ("counter", "Prompt and completion tokens of own calls.", _OWN, ()),
     "brimful_own_call_dollars": ("counter", "Cost of own calls whose price is known.", _OWN, ()),
@@ -60,20 +76,29 @@ METRICS: Final[Mapping[str, tuple[MetricKind, str, tuple[str, ...], tuple[float,
     "brimful_cache_limit_bytes": ("gauge", "Limit of the memory of all caches together.", (), ()),
     "brimful_memory_bytes": ("gauge", "Resident memory.", (), ()),
     "brimful_open_engines": ("gauge", "Engines in memory.", (), ()),
+    "brimful_database_pool_size": ("gauge", "Max number of database calls at a time.", (), ()),
+    "brimful_database_pool_in_use": ("gauge", "Database calls that are running.", (), ()),
+    "brimful_database_pool_waiting": ("gauge", "Database calls that wait for a connection.", (), ()),
 }
 """All metrics: kind, description, labels and buckets. Counters get the suffix `_total`."""
 _COUNTED: Final = {
     "failed": ("brimful_provider_errors", ("route", "error")),
-    "refused": ("brimful_rejected_requests", ("kind",)),
     "worked": ("brimful_jobs", ("kind", "outcome")),
 }
 """Events that are only counted: the metric, and the facts that are its labels."""
+_UPSTREAM_TIMES: Final = {
+    "first_token": "brimful_first_token_seconds",
+    "upstream_ended": "brimful_upstream_seconds",
+}
 _GAUGE_MODES: Final = {
     "brimful_circuit_breaker": "livemax",
     "brimful_own_call_limit": "livemax",
+    "brimful_jobs_waiting": "livemostrecent",
 }  # over several processes; all others are summed up
 _PROCESS_METRICS: Final = (
     *("brimful_cache_bytes", "brimful_cache_limit_bytes", "brimful_memory_bytes", "brimful_open_engines"),
+    *("brimful_database_pool_size", "brimful_database_pool_in_use", "brimful_database_pool_waiting"),
+    *("brimful_requests_in_flight", "brimful_jobs_waiting"),
 )  # not of one tenant
 _CACHE_INTERVAL: Final = 5.0  # seconds between two updates of these, unless they are read
 
@@ -121,7 +146,10 @@ class Prometheus:
             "histogram": prometheus_client.Histogram,
         }
         self.registry = registry if registry is not None else prometheus_client.CollectorRegistry()
+        self._models = models
         self._labels = ModelLabels(models)
+        with suppress(MissingExtra):
+            load_prices()  # now, because it takes a while
         self._extra_labels = ("tenant",) if tenant_label else ()
         self._metrics: dict[str, Any] = {}
         for name, (kind, about, labels, buckets) in METRICS.items():
@@ -132,49 +160,56 @@ class Prometheus:
             self._metrics[name] = kinds[kind](name, about, (*labels, *extra), registry=self.registry, **bounds)
         self._watched: dict[str, Callable[[], int]] = {"brimful_memory_bytes": memory_bytes}
         self._caches_at = float("-inf")
-        self._update_caches()
+        self._recorders: dict[EventName, Callable[[Event], None]] = {
+            "assembled": self._record_context,
+            "called": self._record_own_call,
+            "failed": self._count,
+            "first_token": self._record_upstream,
+            "overflowed": self._record_overflow,
+            "recalled": self._record_recall,
+            "refused": self._record_refusal,
+            "responded": self._record_response,
+            "sent": self._record_overhead,
+            "served": self._record_request,
+            "upstream_ended": self._record_upstream,
+            "worked": self._count,
+        }
+        self.refresh()
 
     def watch(self, name: str, value: Callable[[], int]) -> None:
         """Set a gauge to the result of a function whenever metrics are read."""
         self._watched[name] = value
 
+    def add_in_flight(self, change: int) -> None:
+        """Note that requests have begun, or ended if negative."""
+        self._metrics["brimful_requests_in_flight"].inc(change)
+
+    def show_jobs(self, waiting: Mapping[JobKind, int]) -> None:
+        """Set how many jobs of each kind are waiting."""
+        for kind in get_args(JobKind):
+            self._metrics["brimful_jobs_waiting"].labels(kind).set(waiting.get(kind, 0))
+
     def __call__(self, event: Event) -> None:
         if not 0 <= event.at - self._caches_at < _CACHE_INTERVAL:
             self._caches_at = event.at
-            self._update_caches()
-        match event.name:
-            case "assembled":
-                self._record_context(event)
-            case "responded":
-                self._record_response(event)
-            case "overflowed":
-                self._metric("brimful_overflows", event, *self._route(event)).inc()
-            case "recalled":
-                self._metric("brimful_recalls", event, *self._route(event)).inc()
-                self._metric("brimful_recalled_tokens", event, *self._route(event)).inc(event.facts["tokens"])
-            case "failed" | "refused" | "worked":
-                name, labels = _COUNTED[event.name]
-                self._metric(name, event, *(event.facts[label] for label in labels)).inc()
-            case "sent":
-                labels = (event.facts["mode"], event.facts["route"])
-                self._metric("brimful_proxy_overhead_seconds", event, *labels).observe(event.facts["seconds"])
-            case "called":
-                self._record_own_call(event)
-            case _:
-                pass
+            self.refresh()
+        record = self._recorders.get(event.name)
+        if record is not None:
+            record(event)
 
     def expose(self) -> bytes:
         """Return all metrics in Prometheus' text format, summed up over all processes that share a folder for them."""
         import prometheus_client  # noqa: PLC0415 - an extra
 
-        self._update_caches()
+        self.refresh()
         if not os.environ.get(MULTIPROCESS_VARIABLE):
             return prometheus_client.generate_latest(self.registry)
         registry = prometheus_client.CollectorRegistry()
         _load_multiprocess().MultiProcessCollector(registry)
         return prometheus_client.generate_latest(registry)
 
-    def _update_caches(self) -> None:
+    def refresh(self) -> None:
+        """Update the gauges that no event changes."""
         self._metrics["brimful_cache_limit_bytes"].set(SHARED_BUDGET.max_bytes + VECTOR_BUDGET.max_bytes)
         for name, size in (SHARED_BUDGET.sizes() | VECTOR_BUDGET.sizes()).items():
             self._metrics["brimful_cache_bytes"].labels(name).set(size)
@@ -205,8 +240,51 @@ class Prometheus:
             self._metric("brimful_cached_tokens", event, *labels).inc(usage["cached"])
             self._metric("brimful_expected_cached_tokens", event, *labels).inc(facts["expected_cached"])
             self._metric("brimful_completion_tokens", event, *labels).inc(usage["completion"])
+            self._metric("brimful_answer_dollars", event, *labels).inc(self._cost(event))
+            if usage["cached"] and not facts["cache_miss"]:
+                self._metric("brimful_cache_hits", event, *labels).inc()
         if facts["cache_miss"]:
             self._metric("brimful_cache_misses", event, *labels, facts["cache_miss"]).inc()
+
+    def _cost(self, event: Event) -> float:
+        """Return the dollars of an answer; 0 if they are unknown."""
+        registry = self._models if self._models is not None else default_registry()
+        try:
+            model = registry.resolve(event.facts["requested_model"])
+            cost = usage_cost(model, Usage(**event.facts["usage"]), event.at)
+        except (MissingExtra, InvalidValue):  # prices are an extra, and reported usage may be invalid
+            return 0.0
+        return float(cost or 0)
+
+    def _record_overflow(self, event: Event) -> None:
+        self._metric("brimful_overflows", event, *self._route(event)).inc()
+
+    def _record_recall(self, event: Event) -> None:
+        self._metric("brimful_recalls", event, *self._route(event)).inc()
+        self._metric("brimful_recalled_tokens", event, *self._route(event)).inc(event.facts["tokens"])
+
+    def _record_overhead(self, event: Event) -> None:
+        labels = (event.facts["mode"], event.facts["route"])
+        self._metric("brimful_proxy_overhead_seconds", event, *labels).observe(event.facts["seconds"])
+
+    def _record_request(self, event: Event) -> None:
+        path, status = event.facts["path"], str(event.facts["status"])
+        self._metric("brimful_requests", event, path, status).inc()
+        self._metric("brimful_request_seconds", event, path).observe(event.facts["seconds"])
+
+    def _count(self, event: Event) -> None:
+        name, labels = _COUNTED[event.name]
+        self._metric(name, event, *(event.facts[label] for label in labels)).inc()
+
+    def _record_refusal(self, event: Event) -> None:
+        self._metric("brimful_rejected_requests", event, event.facts["kind"]).inc()
+        if event.facts["limit"]:
+            self._metric("brimful_limits_hit", event, event.facts["limit"]).inc()
+
+    def _record_upstream(self, event: Event) -> None:
+        facts, name = event.facts, _UPSTREAM_TIMES[event.name]
+        model = self._labels.model(facts["model"]) if facts["model"] else "none"
+        self._metric(name, event, facts["upstream"], model).observe(facts["seconds"])
 
     def _record_own_call(self, event: Event) -> None:
         facts = event.facts

@@ -323,13 +323,19 @@ class Relay:
     async def _deliver(
         self, request: ProxyRequest, mode: Mode, session: RecallSession | None, prepared: PreparedRequest[bytes]
     ) -> Response:
+        tenant, name = request.client.tenant, request.upstream.config.name
         async with AsyncExitStack() as connection:
+            await connection.enter_async_context(self._telemetry.timing(tenant, name, request.model))
             trace_headers = self._telemetry.trace_headers()
             stream = await connection.enter_async_context(_open_upstream(request, prepared, trace_headers))
             if stream.is_event_stream:
                 await wait_for_first_event(
                     stream, request.upstream, self._clock, raises_outage=not request.is_last_attempt
                 )
+                if session is None:  # which answers a recall, after the first token
+                    seconds = max(0.0, self._clock() - request.at)
+                    events = self._telemetry.emitter(tenant)
+                    await events.emit("first_token", upstream=name, model=request.model, seconds=seconds)
             context = await prepared.get_context()
             join = request.wire.join_rounds
             if session is None and context is not None and context.added_tools and join is not None:

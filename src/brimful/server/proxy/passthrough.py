@@ -181,11 +181,14 @@ class Passthrough:
         body: bytes | Upload | None,
         started: float,
     ) -> Response:
-        request.scope["brimful"]["upstream"] = upstream.config.name
+        log_fields = request.scope["brimful"]
+        log_fields["upstream"] = upstream.config.name
         seconds = max(0.0, self._clock() - started)
         await self._telemetry.emitter(client.tenant).emit("sent", mode="forward", route=upstream.route, seconds=seconds)
         headers = upstream.headers(request.headers) | _body_headers(request.headers, body)
         async with AsyncExitStack() as connection:
+            timing = self._telemetry.timing(client.tenant, upstream.config.name, log_fields["model"])
+            await connection.enter_async_context(timing)
             opened = upstream.stream(
                 path + _query(request, upstream),
                 body,

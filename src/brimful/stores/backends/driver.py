@@ -1,14 +1,17 @@
 """The interface of a database backend: run a function in a transaction."""
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Literal, Protocol, TypeVar
+from threading import Lock
+from typing import Any, Literal, ParamSpec, Protocol, TypeVar
 
 import msgspec
 
 from brimful.errors import StoreUnavailable
 from brimful.stores.session import Dialect, Row, Session
 
+P = ParamSpec("P")
 T = TypeVar("T")
 Severity = Literal["error", "warning"]
 
@@ -18,6 +21,45 @@ class Finding(msgspec.Struct, frozen=True):
 
     level: Severity
     text: str
+
+
+class PoolUse(msgspec.Struct, frozen=True):
+    """How many calls a database can run at a time, how many are running, and how many wait."""
+
+    size: int
+    in_use: int
+    waiting: int
+
+
+class CallThreads(ThreadPoolExecutor):
+    """Threads with a connection each, which count their calls."""
+
+    def __init__(self, size: int, name: str) -> None:
+        super().__init__(size, name)
+        self._size = size
+        self._calls = 0
+        self._lock = Lock()
+
+    @property
+    def use(self) -> PoolUse:
+        """How many calls are running and waiting."""
+        calls = self._calls
+        return PoolUse(size=self._size, in_use=min(calls, self._size), waiting=max(0, calls - self._size))
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        """Run a function in one of the threads."""
+        future = super().submit(fn, *args, **kwargs)
+        self._count(1)
+        future.add_done_callback(self._end)
+        return future
+
+    def _end(self, future: Future[Any]) -> None:
+        del future
+        self._count(-1)
+
+    def _count(self, change: int) -> None:
+        with self._lock:
+            self._calls += change
 
 
 @contextmanager
@@ -39,6 +81,10 @@ class Driver(Protocol):
     @property
     def read_only(self) -> bool:
         """Whether it can be read but not written."""
+
+    @property
+    def use(self) -> PoolUse:
+        """How many calls are running and waiting."""
 
     async def open(self, *, migrate: bool) -> None:
         """Open it and apply pending migrations."""

@@ -9,7 +9,6 @@ import logging
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from functools import lru_cache
 from itertools import chain
@@ -21,7 +20,7 @@ from psycopg_pool import ConnectionPool, PoolTimeout, TooManyRequests
 
 from brimful.errors import InvalidValue, MigrationError, StoreCorrupt, StoreError, StoreUnavailable
 from brimful.stores.backends import citus
-from brimful.stores.backends.driver import Driver, Finding, raise_if_closed
+from brimful.stores.backends.driver import CallThreads, Driver, Finding, PoolUse, raise_if_closed
 from brimful.stores.backends.postgres_index import PostgresVectorIndex
 from brimful.stores.backends.postgres_text_index import PostgresTextIndex
 from brimful.stores.backends.replica import Replica
@@ -264,7 +263,7 @@ class PostgresDriver:
         self._bound = True
         self._read_only = False
         # As many threads as connections: a call waits for a thread, however long, and then has a connection.
-        self._threads = ThreadPoolExecutor(target.connections, "brimful-postgres")
+        self._threads = CallThreads(target.connections, "brimful-postgres")
         self._pool = ConnectionPool(
             target.url,
             kwargs={"connect_timeout": max(1, round(wait)), "autocommit": True},
@@ -280,6 +279,11 @@ class PostgresDriver:
     def read_only(self) -> bool:
         """Return whether the server is a replica."""
         return self._read_only
+
+    @property
+    def use(self) -> PoolUse:
+        """How many calls are running and waiting."""
+        return self._threads.use
 
     async def open(self, *, migrate: bool) -> None:
         """Connect and apply pending migrations."""

@@ -11,7 +11,6 @@ import re
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from functools import lru_cache
 from itertools import chain
@@ -23,7 +22,7 @@ import msgspec
 from brimful.errors import InvalidValue, MigrationError, StoreCorrupt, StoreError, StoreUnavailable
 from brimful.private_files import create_private
 from brimful.stores.admin import backup
-from brimful.stores.backends.driver import Driver, Finding, raise_if_closed
+from brimful.stores.backends.driver import CallThreads, Driver, Finding, PoolUse, raise_if_closed
 from brimful.stores.backends.sqlite_index import SqliteTextIndex, SqliteVectorIndex
 from brimful.stores.migrations import Migration, pending_migrations
 from brimful.stores.session import Cursor, Row, Session, repeat_values
@@ -167,14 +166,24 @@ class SqliteDriver:
         self._read_only_uri = ""  # if the file can only be read
         self._open: list[sqlite3.Connection] = []
         self._idle: list[sqlite3.Connection] = []  # most recently used last
-        self._writer = ThreadPoolExecutor(1, "brimful-write")
+        self._writer = CallThreads(1, "brimful-write")
         # An in-memory database has only one connection.
-        self._readers = self._writer if target.in_memory else ThreadPoolExecutor(READERS, "brimful-read")
+        self._readers = self._writer if target.in_memory else CallThreads(READERS, "brimful-read")
 
     @property
     def read_only(self) -> bool:
         """Whether the file can be read but not written."""
         return bool(self._read_only_uri)
+
+    @property
+    def use(self) -> PoolUse:
+        """How many calls are running and waiting."""
+        pools = [pool.use for pool in {self._writer, self._readers}]
+        return PoolUse(
+            size=sum(each.size for each in pools),
+            in_use=sum(each.in_use for each in pools),
+            waiting=sum(each.waiting for each in pools),
+        )
 
     async def open(self, *, migrate: bool) -> None:
         """Open the file and apply pending migrations. A file that cannot be written is opened to be read."""
@@ -229,7 +238,7 @@ class SqliteDriver:
         """Restore the contents of a file."""
         await self._on(self._writer, lambda: self._restore_file(path, progress))
 
-    async def _on(self, pool: ThreadPoolExecutor, function: Callable[[], T]) -> T:
+    async def _on(self, pool: CallThreads, function: Callable[[], T]) -> T:
         with raise_if_closed(self._target.shown):
             future = asyncio.get_running_loop().run_in_executor(pool, function)
         return await future
