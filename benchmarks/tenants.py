@@ -81,7 +81,7 @@ async def _ask(url: str, tenants: int) -> list[str]:
             connection.execute(b"ANALYZE")
         app = create_app(Config(store=url, background_work=False))
         transport = httpx2.ASGITransport(app)
-        async with app.router.lifespan_context(app), httpx2.AsyncClient(transport=transport) as client:
+        async with app.open(), httpx2.AsyncClient(transport=transport) as client:
 
             async def ready() -> None:
                 (await client.get("http://127.0.0.1/ready")).raise_for_status()

@@ -10,9 +10,8 @@ from brimful.errors import InvalidConfig, InvalidValue
 from brimful.records import Room
 from brimful.server.access import Client, FailedKeys, OwnAllowance, RateLimiter, SharedAllowance
 from brimful.server.app import create_app
-from brimful.server.config import parse_config
+from brimful.server.config import parse_config, require_keys_or_loopback
 from brimful.server.errors import ApiError
-from brimful.server.runner import require_keys_or_loopback
 from brimful.stores import connect
 from brimful.stores.admin.api_keys import parse_api_key
 from server.upstream import OVERFLOW, chat_answer, chat_events, serving

@@ -127,7 +127,7 @@ def test_workers_that_cannot_start_end_the_server(tmp_path, capfd):
         bind_socket(config, "brimful.toml") as listening,
         pytest.raises(InvalidConfig, match=r"workers: a worker ended with exit code 1 before it was ready"),
     ):
-        Supervisor(config, str(tmp_path / "brimful.toml"), listening).run(pytest.fail)
+        Supervisor(config, str(tmp_path / "brimful.toml"), listening, pytest.fail).run(pytest.fail)
     assert "missing.toml" in capfd.readouterr().err
 
 

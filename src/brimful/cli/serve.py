@@ -113,15 +113,11 @@ def serve(  # noqa: PLR0913 - one argument per option
     if upstream is None and config is None and (like or window):
         raise typer.BadParameter("needs --upstream", param_hint="'--like' / '--window'")
     try:
-        from brimful.server.config import parse_config, read_config  # noqa: PLC0415 - an extra
+        from brimful.server.config import load_config, parse_config  # noqa: PLC0415 - an extra
         from brimful.server.proxy.upstreams import find_missing_keys  # noqa: PLC0415
         from brimful.server.runner import run  # noqa: PLC0415
     except ModuleNotFoundError as error:
         raise MissingExtra("server", "`brimful serve`") from error
-    if config is not None:
-        data, file = read_config(config), str(config)
-    else:
-        data, file = {} if upstream is None else _upstream_config(upstream, like, window), _NO_FILE
     options = {
         "listen": listen,
         "mode": mode,
@@ -131,11 +127,21 @@ def serve(  # noqa: PLR0913 - one argument per option
         "workers": workers,
         "sessions": sessions or None,
     }
-    data |= {key: value for key, value in options.items() if value is not None}
-    settings = parse_config(data, file)
+    options = {key: value for key, value in options.items() if value is not None}
+    if config is not None:
+        file, read = str(config), partial(load_config, config, options)
+    else:
+        data = {} if upstream is None else _upstream_config(upstream, like, window)
+        file, read = _NO_FILE, partial(parse_config, data | options, _NO_FILE)
+    settings = read()
     for warning in find_missing_keys(settings):
         output.warn(warning)
-    run(settings, file=file, announce=lambda address: _announce(address, has_upstream=bool(settings.upstreams)))
+    run(
+        settings,
+        file=file,
+        announce=lambda address: _announce(address, has_upstream=bool(settings.upstreams)),
+        read=read,
+    )
 
 
 def _upstream_config(url: str, like: str | None, window: int | None) -> dict[str, Any]:

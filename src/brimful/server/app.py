@@ -5,8 +5,7 @@ import math
 import os
 import re
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 from urllib.parse import unquote_to_bytes
@@ -19,7 +18,7 @@ from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Match, Route
+from starlette.routing import BaseRoute, Match, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from brimful.cache import MEBIBYTE, set_cache_limit
@@ -62,10 +61,11 @@ from brimful.server.proxy.passthrough import FORWARDED_METHODS, Passthrough
 from brimful.server.proxy.recall_rounds import RecallLimits
 from brimful.server.proxy.remember_mode import RememberMode
 from brimful.server.proxy.upstreams import Upstreams, UpstreamState
+from brimful.server.reload import ReloadableApp
 from brimful.server.telemetry import Telemetry
 from brimful.server.tenants import Tenants
 from brimful.server.work import WorkPool
-from brimful.stores import connect
+from brimful.stores import Database, connect
 from brimful.stores.urls import parse_url
 from brimful.telemetry.prometheus import METRICS_TYPE, Prometheus
 from brimful.wires.registry import default_wire, find_wire_by_path, served_wires
@@ -84,19 +84,26 @@ _AZURE_PATH: Final = re.compile(rb"/openai/(?:v1/|deployments/([^/]+)/)?(.+)")
 
 
 class Services:
-    """Everything that serves requests. Nothing is opened before `open`."""
+    """Everything that serves requests with one configuration. Nothing is started before `start`."""
 
     def __init__(
-        self, config: Config, *, file: str, environ: Mapping[str, str] | None, clock: Callable[[], float]
+        self,
+        config: Config,
+        *,
+        file: str,
+        environ: Mapping[str, str] | None,
+        clock: Callable[[], float],
+        database: Database,
+        telemetry: Telemetry,
+        reload: Callable[[], Awaitable[tuple[str, ...]]],
     ) -> None:
-        set_cache_limit(config.cache_mb * MEBIBYTE)
-        registry = load_registry(Path(file).parent / config.models) if config.models else default_registry()
+        registry = _load_registry(config, file)
         self._config = config
         self._clock = clock
         self._upstreams = Upstreams(config, file=file, environ=environ, clock=clock)
-        self._database = connect(config.store, replica=config.replica)
+        self._database = database
         self._file = parse_url(config.store).path
-        self.telemetry = Telemetry(config.telemetry, registry, clock=clock)
+        self.telemetry = telemetry
         embedder = embedder_for(config.remember.embedder)
         _check_prices(config, registry, embedder, file)
         self._tenants = Tenants(
@@ -121,7 +128,7 @@ class Services:
             clock=clock,
             hooks=self.telemetry.hooks,
         )
-        self.telemetry.watch(self._database, lambda: self._tenants.engines)
+        self._gauges: asyncio.Task[None] | None = None
         self._models = ModelResolver(registry, clock)
         self._tasks = BackgroundTasks()
         self._records = RecordWriter(self._tenants, self._tasks, config.records)
@@ -172,9 +179,19 @@ class Services:
             tasks=self._tasks,
             shutdown=self.shutdown,
             running_jobs=lambda: self._worker.running,
+            reload=reload,
             sessions=Sessions(Path.home(), os.environ) if config.sessions else None,
             clock=clock,
         )
+        self._app = _make_app(self, config, clock)
+
+    @property
+    def app(self) -> ASGIApp:
+        return self._app
+
+    @property
+    def routes(self) -> list[BaseRoute]:
+        return self._app.routes
 
     def _make_gateway(self, config: Config, clock: Callable[[], float]) -> Gateway:
         limits = config.limits
@@ -223,23 +240,28 @@ class Services:
             ),
         }
 
-    @asynccontextmanager
-    async def open(self) -> AsyncGenerator[None, None]:
-        """Open the store; at the end, wait for pending writes and close everything."""
-        async with self._database:
-            await asyncio.to_thread(self._models.warm_up, self._config)
-            if self._config.background_work and not self._database.read_only:
-                self._worker.start()
-            gauges = asyncio.create_task(self.telemetry.keep_current())
-            yield
-            gauges.cancel()
-            self.inspector.close()
-            await self._worker.stop()
-            await self._tasks.drain()
-            await self.mcp.close()
-            await self._work.close()
-            await self._tenants.close()
-            await self._upstreams.close()
+    async def start(self) -> None:
+        """Start with an open store."""
+        set_cache_limit(self._config.cache_mb * MEBIBYTE)
+        await asyncio.to_thread(self._models.warm_up, self._config)
+        self.telemetry.watch(self._database, lambda: self._tenants.engines)
+        self._gauges = asyncio.create_task(self.telemetry.keep_current())
+        if self._config.background_work and not self._database.read_only:
+            self._worker.start()
+
+    async def stop_work(self) -> None:
+        await self._worker.stop()
+
+    async def close(self) -> None:
+        """Wait for pending writes and close everything but the store."""
+        if self._gauges is not None:
+            self._gauges.cancel()
+        self.inspector.close()
+        await self._tasks.drain()
+        await self.mcp.close()
+        await self._work.close()
+        await self._tenants.close()
+        await self._upstreams.close()
 
     def _wake_worker(self, event: Event) -> None:
         if event.name in _WRITES:
@@ -298,33 +320,47 @@ def _is_writable(file: Path) -> bool:
     return os.access(file, os.R_OK | os.W_OK) and os.access(file.parent, os.W_OK)  # the WAL file is written next to it
 
 
+def _load_registry(config: Config, file: str) -> Registry:
+    return load_registry(Path(file).parent / config.models) if config.models else default_registry()
+
+
 def create_app(
     config: Config,
     *,
     file: str = "brimful.toml",
     environ: Mapping[str, str] | None = None,
     clock: Callable[[], float] = time.time,
-) -> Starlette:
+    read: Callable[[], Config] | None = None,
+) -> ReloadableApp:
     """Return the server. It opens its store on startup and closes it on shutdown.
 
     `file` names the configuration in errors; relative paths in the configuration are resolved against its folder.
+    `read` reads the configuration again when it is reloaded; without it, only what the configuration names is read.
     """
-    services = Services(config, file=file, environ=environ, clock=clock)
+    database = connect(config.store, replica=config.replica)
+    telemetry = Telemetry(config.telemetry, _load_registry(config, file), clock=clock)
 
-    @asynccontextmanager
-    async def lifespan(app: Starlette) -> AsyncGenerator[None, None]:
-        del app
-        async with services.open():
-            yield
+    def build(config: Config, app: ReloadableApp) -> Services:
+        return Services(
+            config,
+            file=file,
+            environ=environ,
+            clock=clock,
+            database=database,
+            telemetry=telemetry,
+            reload=app.reload_on_request,
+        )
 
+    return ReloadableApp(config, build, database, read=read or (lambda: config), file=file)
+
+
+def _make_app(services: Services, config: Config, clock: Callable[[], float]) -> Starlette:
     app = Starlette(
         routes=_routes(services),
         exception_handlers={HTTPException: _not_found_handler(services, clock), Exception: _server_error},
         middleware=[*_browser_access(config), Middleware(ApiConventions)],
-        lifespan=lifespan,
     )
     app.router.redirect_slashes = False  # behind a TLS proxy, it would redirect to http
-    app.state.shutdown = services.shutdown
     return app
 
 

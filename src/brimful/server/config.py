@@ -241,9 +241,9 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return self.workers > 1 or parse_url(self.store).kind != "sqlite"
 
 
-def load_config(path: str | Path) -> Config:
-    """Load a configuration file."""
-    return parse_config(read_config(path), str(path))
+def load_config(path: str | Path, options: Mapping[str, Any] | None = None) -> Config:
+    """Load a configuration file. Options override settings of the file."""
+    return parse_config(read_config(path) | dict(options or {}), str(path))
 
 
 def read_config(path: str | Path) -> dict[str, Any]:
@@ -371,3 +371,14 @@ def _upstream_name(data: Mapping[str, Any], index: int) -> str:
     upstream = data["upstreams"][index]
     name = upstream.get("name") if isinstance(upstream, dict) else None
     return name if isinstance(name, str) else f"[{index}]"
+
+
+def require_keys_or_loopback(config: Config, file: str) -> None:
+    """Reject a configuration that lets other machines in without API keys."""
+    if not config.require_keys and not is_loopback_host(config.listen):
+        raise InvalidConfig(
+            file,
+            "listen",
+            f"{config.host} is reachable from other machines: require API keys (--require-keys; create one with "
+            "`brimful api-key add`), or listen on 127.0.0.1",
+        )

@@ -5,7 +5,6 @@ import ctypes
 import errno
 import faulthandler
 import gc
-import ipaddress
 import logging
 import multiprocessing
 import os
@@ -14,7 +13,7 @@ import socket
 import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from multiprocessing.connection import wait
 from multiprocessing.context import SpawnProcess
@@ -23,13 +22,14 @@ from tempfile import TemporaryDirectory
 from threading import Thread
 from typing import Final, NamedTuple
 
+import msgspec
 import uvicorn
-from starlette.applications import Starlette
 
-from brimful.errors import InvalidConfig, StoreUnavailable
+from brimful.errors import BrimfulError, InvalidConfig, StoreUnavailable
 from brimful.server.app import create_app
-from brimful.server.config import Config
+from brimful.server.config import Config, TelemetryConfig, require_keys_or_loopback
 from brimful.server.connections import connection_settings
+from brimful.server.reload import ReloadableApp, reread_config
 from brimful.stores import connect
 from brimful.telemetry.prometheus import MULTIPROCESS_VARIABLE, forget_process
 
@@ -42,6 +42,7 @@ _POLL_SECONDS: Final = 0.5  # between two looks at the workers
 _BEAT_SECONDS: Final = 0.5  # between two beats of an event loop
 _KILL_DELAY: Final = 2.0  # seconds that a blocked worker has to write a traceback and end by itself
 _STORE_PAUSE: Final = 0.5  # seconds between two attempts to open the store
+_RELOAD: Final = getattr(signal, "SIGHUP", None)  # Windows has no such signal
 _SWITCH_INTERVAL: Final = 0.001  # seconds; Python's default of 5 ms would delay requests while another thread counts
 
 _log = logging.getLogger("brimful.server")
@@ -97,9 +98,9 @@ class StallDetector:
 
 
 class _Server(uvicorn.Server):
-    """Announces its address, and gives running answers time to finish on shutdown."""
+    """Announces its address, reloads on SIGHUP, and gives running answers time to finish on shutdown."""
 
-    def __init__(self, app: Starlette, config: Config, announce: Announce, beats: ctypes.c_ulonglong) -> None:
+    def __init__(self, app: ReloadableApp, config: Config, announce: Announce, beats: ctypes.c_ulonglong) -> None:
         grace = config.limits.grace
         super().__init__(
             uvicorn.Config(
@@ -112,7 +113,8 @@ class _Server(uvicorn.Server):
                 timeout_graceful_shutdown=int(grace + _STREAM_END_SECONDS) + 1,
             )
         )
-        self._shutdown = app.state.shutdown
+        self._app = app
+        self._reloads: set[asyncio.Task[None]] = set()
         self._grace = grace
         self._announce = announce
         self._heartbeat = Heartbeat(config.limits.stall_seconds, beats)
@@ -122,21 +124,30 @@ class _Server(uvicorn.Server):
         _tune_gc()
         _limit_malloc_arenas()
         self._heartbeat.start()
+        if _RELOAD is not None:
+            asyncio.get_running_loop().add_signal_handler(_RELOAD, self._reload)
         for server in self.servers:
             for bound in server.sockets:
                 self._announce(_address(bound))
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self._shutdown.started.set()
-        asyncio.get_running_loop().call_later(self._grace, self._shutdown.forced.set)
+        self._app.begin_shutdown()
+        asyncio.get_running_loop().call_later(self._grace, self._app.force_shutdown)
         await super().shutdown(sockets)
         self._heartbeat.stop()
 
+    def _reload(self) -> None:
+        task = asyncio.get_running_loop().create_task(self._app.reload_on_signal())
+        self._reloads.add(task)  # the loop holds only a weak reference
+        task.add_done_callback(self._reloads.discard)
 
-def run(config: Config, *, file: str, announce: Announce) -> None:
-    """Serve until a stop signal. `announce` is called with the address."""
+
+def run(config: Config, *, file: str, announce: Announce, read: Callable[[], Config]) -> None:
+    """Serve until a stop signal. `announce` is called with the address, `read` reads the configuration again."""
     require_keys_or_loopback(config, file)
-    app = create_app(config, file=file)
+    if _RELOAD is not None:
+        signal.signal(_RELOAD, signal.SIG_IGN)  # until it can be handled
+    app = create_app(config, file=file, read=read)
     _configure_logging(config)
     asyncio.run(wait_for_store(partial(_check_store, config), config.limits.store_wait))
     with bind_socket(config, file) as listening:
@@ -146,14 +157,21 @@ def run(config: Config, *, file: str, announce: Announce) -> None:
         else:
             del app  # each worker has its own
             with metrics_folder(config):
-                Supervisor(config, file, listening).run(announce)
+                Supervisor(config, file, listening, read).run(announce)
 
 
 class Supervisor:
-    """Runs several server processes on one socket, and replaces those that die or stand still."""
+    """Runs several server processes on one socket, and replaces those that die or stand still.
 
-    def __init__(self, config: Config, file: str, listening: socket.socket) -> None:
+    On SIGHUP, it lets all of them reload the configuration, unless it cannot be used. A client that asks one of them to
+    reload does the same.
+    """
+
+    def __init__(self, config: Config, file: str, listening: socket.socket, read: Callable[[], Config]) -> None:
         self._config = config
+        self._read = read
+        self._version = 0  # of the configuration
+        self._must_reload = False
         self._file = file
         self._listening = listening
         self._context = multiprocessing.get_context("spawn")  # a fork would share threads, locks and connections
@@ -164,6 +182,8 @@ class Supervisor:
         """Serve until a stop signal. `announce` is called with the address when all workers are ready."""
         self._listening.listen(_BACKLOG)  # connections wait until a worker accepts them
         handlers = {number: signal.signal(number, self._stop) for number in (signal.SIGINT, signal.SIGTERM)}
+        if _RELOAD is not None:
+            handlers[_RELOAD] = signal.signal(_RELOAD, self._request_reload)
         try:
             self._workers = [self._start() for _ in range(self._config.workers)]
             announced = False
@@ -174,6 +194,10 @@ class Supervisor:
                 if not wait([worker.process.sentinel for worker in self._workers], timeout=_POLL_SECONDS):
                     self._kill_stalled()
                 self._replace_dead()
+                if self._must_reload:
+                    self._must_reload = False
+                    self._reload()
+                self._signal_outdated()
         finally:
             self._stop_workers()
             for number, handler in handlers.items():
@@ -183,16 +207,42 @@ class Supervisor:
         del number, frame
         self._stopping = True
 
+    def _request_reload(self, number: int, frame: object) -> None:
+        del number, frame
+        self._must_reload = True
+
+    def _reload(self) -> None:
+        """Read the configuration again, for all workers if it can be used."""
+        try:
+            config, _ = reread_config(self._config, self._read, self._file)
+            # Without telemetry, whose metrics would count this process, too.
+            create_app(msgspec.structs.replace(config, telemetry=TelemetryConfig()), file=self._file)
+        except BrimfulError as error:
+            _log.error("nothing was changed: %s", error)
+            return
+        self._config = config
+        self._version += 1
+
+    def _signal_outdated(self) -> None:
+        """Let workers reload that began with an older configuration. One that is not ready has to wait."""
+        for index, worker in enumerate(self._workers):
+            process = worker.process.pid
+            if _RELOAD is None or process is None or worker.version == self._version or not worker.ready.is_set():
+                continue
+            self._workers[index] = worker._replace(version=self._version)
+            with suppress(ProcessLookupError):
+                os.kill(process, _RELOAD)
+
     def _start(self) -> "_Worker":
         ready, beats = self._context.Event(), self._context.RawValue(ctypes.c_ulonglong)
         process = self._context.Process(
             target=_serve_as_worker,
-            args=(self._config, self._file, self._listening, ready, beats),
+            args=(self._config, self._file, self._listening, self._read, ready, beats),
             name="brimful-worker",
         )
         process.start()
         looks = (self._config.limits.stall_seconds + _KILL_DELAY) / _POLL_SECONDS
-        return _Worker(process, ready, beats, StallDetector(round(looks)))
+        return _Worker(process, ready, beats, StallDetector(round(looks)), self._version)
 
     def _kill_stalled(self) -> None:
         """Kill workers that cannot end by themselves, for example because they were stopped by a signal."""
@@ -226,16 +276,30 @@ class _Worker(NamedTuple):
     ready: Event
     beats: ctypes.c_ulonglong
     detector: StallDetector
+    version: int
 
 
 def _serve_as_worker(
-    config: Config, file: str, listening: socket.socket, ready: Event, beats: ctypes.c_ulonglong
+    config: Config,
+    file: str,
+    listening: socket.socket,
+    read: Callable[[], Config],
+    ready: Event,
+    beats: ctypes.c_ulonglong,
 ) -> None:
     """Run one server process until it is stopped, or until its supervisor is gone."""
     Thread(target=_stop_with_parent, daemon=True).start()
     _configure_logging(config)
     sys.setswitchinterval(_SWITCH_INTERVAL)
-    _Server(create_app(config, file=file), config, lambda _: ready.set(), beats).run(sockets=[listening])
+    app = create_app(config, file=file, read=read)
+    app.on_request = _reload_others
+    _Server(app, config, lambda _: ready.set(), beats).run(sockets=[listening])
+
+
+def _reload_others() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None and parent.pid is not None and _RELOAD is not None:
+        os.kill(parent.pid, _RELOAD)
 
 
 def _stop_with_parent() -> None:
@@ -321,26 +385,6 @@ async def wait_for_store(
         await sleep(_STORE_PAUSE)
 
 
-def require_keys_or_loopback(config: Config, file: str) -> None:
-    """Reject a configuration that lets other machines in without API keys."""
-    if not config.require_keys and not _is_loopback(config.host):
-        raise InvalidConfig(
-            file,
-            "listen",
-            f"{config.host} is reachable from other machines: require API keys (--require-keys; create one with "
-            "`brimful api-key add`), or listen on 127.0.0.1",
-        )
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
 class LogFormatter(logging.Formatter):
     """Indents further lines of a record and removes control characters: a message may quote what a stranger wrote."""
 
@@ -362,6 +406,7 @@ def _configure_logging(config: Config) -> None:
         logger.addHandler(handler)
         logger.propagate = False
         logger.setLevel(logging.INFO if stream is sys.stdout else logging.WARNING)
+    _log.setLevel(logging.INFO)  # says when the configuration was reloaded
     if config.telemetry.logs:
         for name in ("brimful.build", "brimful.breaker"):
             logging.getLogger(name).setLevel(logging.INFO)

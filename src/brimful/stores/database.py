@@ -140,6 +140,10 @@ class Database:
             raise
         return self
 
+    async def reload_keys(self) -> None:
+        """Read encryption keys from the environment again, unless they were passed in. The key in use must remain."""
+        await self._keyring.reload()
+
     async def close(self) -> None:
         """Close all connections after running calls have ended."""
         await self.driver.close()

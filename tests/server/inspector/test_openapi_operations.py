@@ -45,7 +45,7 @@ def check(said, schema):
     jsonschema_rs.validator_for(whole).validate(said)
 
 
-ADMIN = [("GET", "/tenants", None), ("GET", "/jobs", None), ("GET", "/status", None)]
+ADMIN = [("GET", "/tenants", None), ("GET", "/jobs", None), ("GET", "/status", None), ("POST", "/reload", None)]
 
 
 LEARNS = [("POST", "/learn", {"messages": ["I live in Rome."], "user": "ada", "model": "gpt-4o"})]

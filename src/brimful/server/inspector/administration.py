@@ -1,6 +1,6 @@
-"""Endpoints for the operators of a server: tenants, background jobs, and what is in memory."""
+"""Endpoints for the operators of a server: tenants, background jobs, what is in memory, and reloading."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from brimful.cache import SHARED_BUDGET, VECTOR_BUDGET
 from brimful.engine.calibration import LearnedWindow
@@ -41,6 +41,12 @@ class Status(View, frozen=True, kw_only=True):
     learned_windows: dict[str, tuple[LearnedWindow, ...]]
 
 
+class Reloaded(View, frozen=True, kw_only=True):
+    """The configuration was reloaded. `needs_restart` are settings that differ, but change only when it restarts."""
+
+    needs_restart: tuple[str, ...]
+
+
 class Features(View, frozen=True, kw_only=True):
     """Optional parts of the inspector. With `sessions`, it shows sessions of coding agents on this machine."""
 
@@ -50,9 +56,17 @@ class Features(View, frozen=True, kw_only=True):
 class Administration:
     """Endpoints about the server itself."""
 
-    def __init__(self, tenants: Tenants, running_jobs: Callable[[], int], *, shows_sessions: bool) -> None:
+    def __init__(
+        self,
+        tenants: Tenants,
+        *,
+        running_jobs: Callable[[], int],
+        reload: Callable[[], Awaitable[tuple[str, ...]]],
+        shows_sessions: bool,
+    ) -> None:
         self._tenants = tenants
         self._running_jobs = running_jobs
+        self._reload = reload
         self._shows_sessions = shows_sessions
 
     async def features(self, call: Call) -> Features:
@@ -70,6 +84,11 @@ class Administration:
     async def list_jobs(self, call: Call) -> JobList:
         query: JobsQuery = call.query
         return JobList(jobs=tuple(await self._tenants.database.list_jobs(failed=query.failed, limit=query.limit)))
+
+    async def reload(self, call: Call) -> Reloaded:
+        """Reload the configuration and report what needs a restart."""
+        del call
+        return Reloaded(needs_restart=await self._reload())
 
     async def status(self, call: Call) -> Status:
         """Return what this process holds in memory."""

@@ -1,6 +1,6 @@
 """The inspector and the table of all its operations, from which routes and the OpenAPI description are made."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from operator import attrgetter
 from typing import Any, Final
@@ -16,7 +16,7 @@ from brimful.server.access import Authenticator
 from brimful.server.background import BackgroundTasks, Shutdown
 from brimful.server.config import FitConfig
 from brimful.server.inspector import queries, record_views, views
-from brimful.server.inspector.administration import Administration, Features, JobList, Status, TenantList
+from brimful.server.inspector.administration import Administration, Features, JobList, Reloaded, Status, TenantList
 from brimful.server.inspector.audit import Audits
 from brimful.server.inspector.catalogue import Catalogue, ContentCounter
 from brimful.server.inspector.chat import AssembledView, Chat, InspectionView, ReplyList
@@ -54,6 +54,7 @@ class Inspector:
         tasks: BackgroundTasks,
         shutdown: Shutdown,
         running_jobs: Callable[[], int],
+        reload: Callable[[], Awaitable[tuple[str, ...]]],
         sessions: Sessions | None,
         clock: Callable[[], float],
     ) -> None:
@@ -82,7 +83,9 @@ class Inspector:
         )
         self.janitor = JanitorEndpoints(tenants, models)
         self.sessions = sessions
-        self.administration = Administration(tenants, running_jobs, shows_sessions=sessions is not None)
+        self.administration = Administration(
+            tenants, running_jobs=running_jobs, reload=reload, shows_sessions=sessions is not None
+        )
         self.fitting = Fitting(tenants, registry, config=fit, records=records, costs=costs, tasks=tasks, clock=clock)
 
     def close(self) -> None:
@@ -167,6 +170,7 @@ OPERATIONS: Final[tuple[Row, ...]] = (
     _get("/tenants", "List tenants", "administration.list_tenants", TenantList, queries.TenantsQuery, scope="admin"),
     _get("/jobs", "List background jobs", "administration.list_jobs", JobList, queries.JobsQuery, scope="admin"),
     _get("/status", "Show what the process holds in memory", "administration.status", Status, scope="admin"),
+    _post("/reload", "Reload the configuration", "administration.reload", Reloaded, scope="admin"),
     _get("/features", "Show which optional parts are on", "administration.features", Features),
     _get("/rooms", "List rooms", "rooms.list_page", record_views.RoomList, queries.ListQuery),
     _create("/rooms", "Create a room", "rooms.create", record_views.RoomView, queries.RoomBody),

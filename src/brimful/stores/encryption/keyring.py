@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-from brimful.errors import EncryptionError
-from brimful.stores.encryption.keys import Keys, keys_from_environment
+from brimful.errors import EncryptionError, InvalidValue
+from brimful.stores.encryption.keys import KEY_VARIABLE, PREVIOUS_VARIABLE, Keys, keys_from_environment
 from brimful.stores.encryption.tenant_keys import ADDRESS_KEY, KeyRow, TenantKeys, new_key
 from brimful.stores.session import Session
 
@@ -67,12 +67,28 @@ class Keyring:
         """Take keys. Without them, keys are read from the environment when the database is opened."""
         self.keys = keys
         self.clock = clock
+        self._from_environment = keys is None
         self._cached: dict[str, TenantKeys] = {}
 
     async def open(self) -> None:
         """Read keys from the environment, unless they were given."""
         if self.keys is None:
             self.keys = await asyncio.to_thread(keys_from_environment, os.environ)
+
+    async def reload(self) -> None:
+        """Read keys from the environment again, if they came from there. They must include the key in use."""
+        if not self._from_environment:
+            return
+        keys = await asyncio.to_thread(keys_from_environment, os.environ)
+        if (keys is None) != (self.keys is None):
+            raise InvalidValue(KEY_VARIABLE, "was set or unset; restart the server for that")
+        if keys is None or self.keys is None:
+            return
+        if self.keys.id not in keys.ids:
+            reason = f"replaces the key {self.keys.id} that is in use: keep that key in {PREVIOUS_VARIABLE}"
+            raise InvalidValue(KEY_VARIABLE, reason)
+        self.keys = keys
+        self._cached.clear()
 
     def reading(self, function: Callable[[Session], T]) -> Callable[[Session], T]:
         """Return a function whose session has the keys to decrypt."""
