@@ -28,6 +28,7 @@ PAIR_OF_STORES = {
     "test_integrity",
     "test_janitor",
     "test_jobs",
+    "test_limits",
     "test_migrations",
     "test_retention",
     "test_rotation",

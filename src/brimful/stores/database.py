@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from brimful.stores.admin.api_keys import ApiKeys
     from brimful.stores.admin.encryption import Encryption
     from brimful.stores.admin.jobs import Jobs
+    from brimful.stores.admin.limits import Limits
     from brimful.stores.admin.runs import JanitorStore
     from brimful.stores.admin.shared_state import SharedState
     from brimful.stores.backends.citus import Distribution
@@ -388,6 +389,12 @@ class Database:
         from brimful.stores.admin.jobs import Jobs  # noqa: PLC0415 - see above
 
         return Jobs(self.driver, _validate_tenant(tenant), self._keyring)
+
+    def limits(self, tenant: str) -> "Limits":
+        """Return the limits of one tenant's API keys and users."""
+        from brimful.stores.admin.limits import Limits  # noqa: PLC0415 - see above
+
+        return Limits(self.driver, _validate_tenant(tenant), self._keyring)
 
     def janitor(self, tenant: str) -> "JanitorStore":
         """Return the janitor's operations on the store of one tenant."""

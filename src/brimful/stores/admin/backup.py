@@ -62,6 +62,14 @@ COPIED_TABLES: Final[dict[str, tuple[int, tuple[str, ...]]]] = {
             *("reserved_tokens", "reserved_nanodollars", "tokens_per_day", "nanodollars_per_day"),
         ),
     ),
+    "usage_limits": (1, ("subject", "kind", "name", "limits")),
+    "limit_counters": (
+        3,
+        (
+            *("period", "start", "subject", "requests", "tokens", "nanodollars"),
+            *("reserved_tokens", "reserved_nanodollars"),
+        ),
+    ),
     "janitor_runs": (1, ("number", "kind", "state", "holder", "started", "heartbeat", "ended", "facts")),
     "janitor_undo": (1, ("number", "run", "item", "room", "body")),
     "learned_messages": (2, ("scope", "message", "run")),

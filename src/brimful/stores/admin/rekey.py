@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
+from brimful.stores.admin.limits import rekey_limits
 from brimful.stores.admin.rotate_keys import BATCH_ROWS, OWNERS, BatchJob
 from brimful.stores.encryption.cipher import decrypt, encrypt, is_keyed_address, storage_address
 from brimful.stores.encryption.tenant_keys import KEYED_PREFIX
@@ -189,6 +190,7 @@ REKEY_JOBS: Final = (
     BatchJob("snapshots", "", _rekey_snapshots),
     BatchJob("documents", 0, _rekey_documents),
     BatchJob("learned messages", ("", ""), _rekey_learned),
+    BatchJob("limits", "", rekey_limits),
     BatchJob("contents", 0, _drop_plain_contents),
     BatchJob("counts", 0, _drop_plain_counts),
 )

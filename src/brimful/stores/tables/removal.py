@@ -5,6 +5,7 @@ from typing import Final
 
 from brimful.packagers.records import janitor_session, learning_session
 from brimful.records import Entity, Lorebook, Persona, Room, User
+from brimful.stores.admin.limits import forget_name
 from brimful.stores.index import documents
 from brimful.stores.log import event_log
 from brimful.stores.log.candidates import remove_room_items
@@ -41,6 +42,7 @@ def remove_entity(session: Session, kind: type[Entity], id: str) -> bool:
 
 def _remove_user_data(session: Session, id: str) -> None:
     _remove_memories(session, "user_id", id)
+    forget_name(session, "user", id)
     remove_contexts(session, learning_session(id))
     for (room,) in session.rows("SELECT id FROM rooms WHERE tenant = :tenant AND owner = :id", id=id):
         remove_entity(session, Room, room)

@@ -402,6 +402,30 @@ CREATE TABLE own_calls (
   PRIMARY KEY (tenant, day, kind)
 );
 
+-- What API keys and users may use of models, if limits were set for one of them, and what they have used by period.
+
+CREATE TABLE usage_limits (
+  tenant TEXT COLLATE "C" NOT NULL,
+  subject TEXT COLLATE "C" NOT NULL, -- a hash of kind and name
+  kind TEXT COLLATE "C" NOT NULL, -- key or user
+  name TEXT COLLATE "C" NOT NULL, -- empty if the user was removed
+  limits TEXT NOT NULL, -- JSON
+  PRIMARY KEY (tenant, subject)
+);
+
+CREATE TABLE limit_counters (
+  tenant TEXT COLLATE "C" NOT NULL,
+  period TEXT COLLATE "C" NOT NULL, -- minute, day or month
+  start BIGINT NOT NULL, -- seconds since 1970
+  subject TEXT COLLATE "C" NOT NULL,
+  requests BIGINT NOT NULL,
+  tokens BIGINT NOT NULL, -- with those that are reserved
+  nanodollars BIGINT NOT NULL,
+  reserved_tokens BIGINT NOT NULL, -- by requests under way
+  reserved_nanodollars BIGINT NOT NULL,
+  PRIMARY KEY (tenant, period, start, subject)
+);
+
 -- What several servers share: how many requests a key has left, and where the histories of trimmed requests began.
 
 CREATE TABLE rate_limits (

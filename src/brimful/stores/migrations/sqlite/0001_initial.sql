@@ -408,6 +408,30 @@ CREATE TABLE own_calls (
   PRIMARY KEY (tenant, day, kind)
 ) STRICT, WITHOUT ROWID;
 
+-- What API keys and users may use of models, if limits were set for one of them, and what they have used by period.
+
+CREATE TABLE usage_limits (
+  tenant TEXT NOT NULL,
+  subject TEXT NOT NULL, -- a hash of kind and name
+  kind TEXT NOT NULL, -- key or user
+  name TEXT NOT NULL, -- empty if the user was removed
+  limits TEXT NOT NULL, -- JSON
+  PRIMARY KEY (tenant, subject)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE limit_counters (
+  tenant TEXT NOT NULL,
+  period TEXT NOT NULL, -- minute, day or month
+  start INTEGER NOT NULL, -- seconds since 1970
+  subject TEXT NOT NULL,
+  requests INTEGER NOT NULL,
+  tokens INTEGER NOT NULL, -- with those that are reserved
+  nanodollars INTEGER NOT NULL,
+  reserved_tokens INTEGER NOT NULL, -- by requests under way
+  reserved_nanodollars INTEGER NOT NULL,
+  PRIMARY KEY (tenant, period, start, subject)
+) STRICT, WITHOUT ROWID;
+
 -- What several servers share: how many requests a key has left, and where the histories of trimmed requests began.
 
 CREATE TABLE rate_limits (
@@ -543,6 +567,8 @@ INSERT INTO sqlite_stat1 (tbl, idx, stat) VALUES
   ('learned_messages', 'learned_messages', '100000 50000 100 1'),
   ('learned_messages', 'learned_messages_by_run', '100000 50000 20'),
   ('own_calls', 'own_calls', '100000 1000 4 1'),
+  ('usage_limits', 'usage_limits', '10000 1000 1'),
+  ('limit_counters', 'limit_counters', '100000 10000 5000 1000 1'),
   ('rate_limits', 'rate_limits', '1000 10 1'),
   ('trimmed_requests', 'trimmed_requests', '100000 1000 1'),
   ('trimmed_requests', 'trimmed_requests_by_time', '100000 1000 1');
