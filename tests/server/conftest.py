@@ -53,13 +53,13 @@ class Servers:
         self.store = folder / "brimful.db"
         self._running = []
 
-    def __call__(self, environ=_NONE, **config):
+    def __call__(self, environ=_NONE, clock=time.time, **config):
         local = {"name": "local", "url": f"{self._upstream.address}/v1", "window": 8192} | config.pop("upstream", {})
         data = {"upstreams": [local], "store": f"sqlite:///{self.store}"} | config
         if not self.store.exists():
             shutil.copy(self._empty, self.store)
         settings = parse_config(data, "brimful.toml")
-        entered = serving(create_app(settings, environ=environ), **connection_settings(settings))
+        entered = serving(create_app(settings, environ=environ, clock=clock), **connection_settings(settings))
         address, server = entered.__enter__()
         self._running.append((entered, server))
         client = httpx2.Client(base_url=address, timeout=120)

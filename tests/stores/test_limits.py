@@ -88,6 +88,7 @@ def test_limits_of_one_user_are_set_changed_and_removed(database, run):
     assert not run(database.limits("other").has_own())
     assert [(each.kind, each.name) for each in run(limits.list_own())] == [("key", "k1"), ("user", "ada")]
     assert run(limits.find("user", "ada")) == changed.limits
+    assert {type(each) for each in run(limits.find("key", "k1")).values()} == {int}  # a float is no number of requests
     assert run(limits.find("key", "ada")) == {}
     assert [run(limits.remove_own("user", "ada")) for _ in range(2)] == [True, False]
     for wrong in ({"tokens_per_day": -1}, {"requests_per_minute": 0}, {"dollars_per_day": "5"}, {"tokens": 5}):

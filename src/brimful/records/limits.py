@@ -25,6 +25,8 @@ LimitName = Literal[
     "dollars_per_month",
 ]
 LIMIT_NAMES: Final[tuple[LimitName, ...]] = get_args(LimitName)
+LimitChanges = Mapping[LimitName, float | None]
+"""Limits of one key or user in place of the defaults. None means no limit; what is missing stays at the default."""
 _SECONDS_PER_MINUTE: Final = 60
 _MAX_DOLLARS: Final = 1_000_000_000
 _MAX_TIME: Final = 250_000_000_000.0  # seconds: about the year 9892, within what a datetime holds
@@ -52,6 +54,10 @@ class UsageLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         """Whether there is a limit."""
         return any(getattr(self, name) is not None for name in LIMIT_NAMES)
 
+    def overridden(self, changes: LimitChanges) -> "UsageLimits":
+        """Return these limits with some others in their place."""
+        return msgspec.structs.replace(self, **{str(name): value for name, value in changes.items()})
+
     def ceilings(self, kind: LimitedKind, name: str, at: float) -> tuple["Ceiling", ...]:
         """Return the limits of the periods that a time is in, for a key or a user."""
         found = (
@@ -67,10 +73,6 @@ class UsageLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             for period in PERIODS
         )
         return tuple(each for each in found if each)
-
-
-LimitChanges = Mapping[LimitName, float | None]
-"""Limits of one key or user in place of the defaults. None means no limit; what is missing stays at the default."""
 
 
 def check_changes(changes: LimitChanges) -> None:

@@ -50,6 +50,8 @@ from brimful.server.inspector.operation import EVENT_STREAM
 from brimful.server.inspector.operations import LOCAL_OPERATIONS, OPERATIONS, Inspector
 from brimful.server.inspector.served_models import ServedModels
 from brimful.server.inspector.sessions import Sessions
+from brimful.server.limits import Limiter
+from brimful.server.limits import check_prices as check_limit_prices
 from brimful.server.mcp import McpEndpoint
 from brimful.server.openapi import ANSWER_HEADERS, openapi_document
 from brimful.server.page import API_PATHS, Page
@@ -141,8 +143,21 @@ class Services:
             rate_limiter=RateLimiter(OwnAllowance(6_000), concurrency=MAX_EVENT_STREAMS),
             processor_seconds=math.inf,  # a stream may stay open for weeks
         )
+        check_limit_prices(config.limits.keys, config.limits.users)
+        limiter = Limiter(
+            self._database,
+            keys=config.limits.keys,
+            users=config.limits.users,
+            tasks=self._tasks,
+            clock=clock,
+        )
         self.passthrough = Passthrough(
-            self._upstreams, registry, telemetry=self.telemetry, stopping=self.shutdown.forced, clock=clock
+            self._upstreams,
+            registry,
+            limiter=limiter,
+            telemetry=self.telemetry,
+            stopping=self.shutdown.forced,
+            clock=clock,
         )
         self.chat = ChatEndpoints(
             self._make_modes(config, clock),
@@ -155,6 +170,7 @@ class Services:
                 recall=RecallLimits(rounds=config.fit.recall_rounds, tokens=config.fit.recall_tokens),
                 clock=clock,
             ),
+            limiter=limiter,
             forward=self.passthrough.forward,
             tasks=self._tasks,
             clock=clock,
@@ -175,6 +191,7 @@ class Services:
             upstreams=[each.name for each in config.upstreams],
             fit=config.fit,
             records=self._records,
+            limiter=limiter,
             access=self.gateway.access,
             tasks=self._tasks,
             shutdown=self.shutdown,
@@ -434,10 +451,10 @@ def _routes(services: Services) -> list[Route]:
         *(post(path, chat.endpoint(wire)) for wire, paths in served_wires() for path in paths.completions),
         *(post(paths.count, passthrough.count_tokens) for _, paths in served_wires() if paths.count),
         post("/v1/embeddings", passthrough.forward),
-        post("/v1beta/models/{model}:countTokens", passthrough.forward),
+        post("/v1beta/models/{model}:countTokens", passthrough.forward_unbilled),
         get("/v1beta/models", passthrough.forward),
         get("/v1beta/models/{model}", passthrough.forward),
-        post("/api/show", passthrough.forward),
+        post("/api/show", passthrough.forward_unbilled),
         get("/api/tags", passthrough.forward),
         get("/api/version", passthrough.forward),
         get("/v1/models", passthrough.models),

@@ -17,6 +17,7 @@ from brimful.errors import InvalidConfig, InvalidValue
 from brimful.mcp.tools import select_tools
 from brimful.providers import Limits
 from brimful.providers.address import parse_address
+from brimful.records.limits import UsageLimits
 from brimful.records.memory import Untrusted
 from brimful.records.own_calls import SpendingLimit
 from brimful.server.access import is_loopback_host
@@ -104,8 +105,9 @@ class ServerLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """Limits of the server, with times in seconds.
 
     `concurrency` and `requests_per_minute` apply per API key, or to all requests together if there are no API keys;
-    `failed_keys_per_minute` per address. `max_engines` tenants stay in memory, each until it was idle for `engine_idle`
-    seconds. `grace` is the time that running answers get on shutdown.
+    `failed_keys_per_minute` per address. `keys` and `users` limit what each key and each user may use of models.
+    `max_engines` tenants stay in memory, each until it was idle for `engine_idle` seconds. `grace` is the time that
+    running answers get on shutdown.
 
     A request may take `processor_seconds` of processor time, in one of `threads` threads, which tenants share. A
     process whose event loop is blocked for `stall_seconds` ends. On startup, the server waits for its store for up to
@@ -117,6 +119,8 @@ class ServerLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     concurrency: _PositiveInt = 256
     requests_per_minute: _PositiveInt = 6_000
     failed_keys_per_minute: _PositiveInt = 10
+    keys: UsageLimits = UsageLimits()
+    users: UsageLimits = UsageLimits()
     max_connections: _PositiveInt = 2_000
     max_header_bytes: _PositiveInt = 32_768
     header_timeout: _Seconds = 20.0

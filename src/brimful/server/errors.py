@@ -30,6 +30,7 @@ STATUS_CODES: Final[dict[ErrorKind, int]] = {
     "invalid": 400,
     "overflow": 400,
     "invalid_key": 401,
+    "spending_limit": 402,
     "forbidden": 403,
     "not_found": 404,
     "too_large": 413,
@@ -57,6 +58,7 @@ _CODES: Final[dict[ErrorKind, str]] = {
     "invalid_key": "invalid_api_key",
     "too_large": "request_too_large",
     "rate_limited": "rate_limit_exceeded",
+    "spending_limit": "spending_limit_reached",
     "too_many_failed_keys": "too_many_failed_keys",
     "shutting_down": "shutting_down",
 }

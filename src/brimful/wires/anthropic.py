@@ -729,6 +729,7 @@ _ERROR_TYPES: Final[dict[ErrorKind, str]] = {
     "not_found": "not_found_error",
     "too_large": "request_too_large",
     "rate_limited": "rate_limit_error",
+    "spending_limit": "billing_error",
     "too_many_failed_keys": "rate_limit_error",
     "upstream": "api_error",
     "timeout": "timeout_error",

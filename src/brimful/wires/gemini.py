@@ -873,6 +873,7 @@ _ERROR_STATUSES: Final[dict[ErrorKind, str]] = {
     "forbidden": "PERMISSION_DENIED",
     "not_found": "NOT_FOUND",
     "rate_limited": "RESOURCE_EXHAUSTED",
+    "spending_limit": "RESOURCE_EXHAUSTED",
     "too_many_failed_keys": "RESOURCE_EXHAUSTED",
     "upstream": "UNAVAILABLE",
     "timeout": "DEADLINE_EXCEEDED",

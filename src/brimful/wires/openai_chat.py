@@ -770,6 +770,7 @@ def _finish(reason: Any, own_calls: list[JsonObject]) -> Any:
 _ERROR_TYPES: Final[dict[ErrorKind, str]] = {
     "forbidden": "permission_error",
     "rate_limited": "rate_limit_error",
+    "spending_limit": "insufficient_quota",
     "too_many_failed_keys": "rate_limit_error",
     "upstream": "server_error",
     "timeout": "server_error",

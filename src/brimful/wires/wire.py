@@ -94,6 +94,7 @@ ErrorKind = Literal[
     "not_found",
     "too_large",
     "rate_limited",
+    "spending_limit",
     "too_many_failed_keys",
     "upstream",
     "timeout",

@@ -24,6 +24,7 @@ from brimful.engine.plan import get_policy_keys
 from brimful.engine.responder import Answer
 from brimful.errors import BrimfulError, NotRecorded
 from brimful.policies import load_policy
+from brimful.protocols import Provider
 from brimful.records import Content, Message, Persona, Room, Snapshot
 from brimful.retrieval.breaker import State
 from brimful.server.access import Client, choose_policy, require_model, require_scope
@@ -52,6 +53,7 @@ from brimful.server.inspector.views import (
     load_names,
     to_view,
 )
+from brimful.server.limits import UNLIMITED, Admission, LimitedProvider, Limiter
 from brimful.server.proxy.upstreams import upstream_errors
 from brimful.server.tenants import Tenants
 from brimful.threads import run_in_thread
@@ -123,6 +125,7 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     message: Content | Message | None
     speakers: tuple[Speaker, ...]
     options: dict[str, Any]
+    admission: Admission = UNLIMITED
 
 
 class Chat:
@@ -136,6 +139,7 @@ class Chat:
         messages: Messages,
         tokens: ContentCounter,
         costs: Costs,
+        limiter: Limiter,
         stopping: asyncio.Event,
         clock: Callable[[], float],
     ) -> None:
@@ -144,6 +148,7 @@ class Chat:
         self._messages = messages
         self._tokens = tokens
         self._costs = costs
+        self._limiter = limiter
         self._stopping = stopping
         self._clock = clock
 
@@ -205,11 +210,13 @@ class Chat:
         turn = await self._plan(call, body)
         for speaker in turn.speakers:
             self._models.require_upstream(speaker.served)
-        turn, message = await self._post(turn, body)
-        if body.stream:
-            return await ReplyEvents(self._stream(call, turn, message), self._stopping).start()
-        answers = [await self._answer(call, turn, speaker) for speaker in turn.speakers]
-        return ReplyList(message=message, answers=tuple(answers))
+        async with self._limiter.admit(call.client, call.client.user or body.user or turn.room.user) as admission:
+            turn, message = await self._post(turn, body)
+            turn = msgspec.structs.replace(turn, admission=admission)
+            if body.stream:
+                return await ReplyEvents(self._stream(call, turn, message), self._stopping).start()
+            answers = [await self._answer(call, turn, speaker) for speaker in turn.speakers]
+            return ReplyList(message=message, answers=tuple(answers))
 
     async def _plan(self, call: Call, body: BuildQuery | BuildBody, *, default_model: str = "") -> Turn:
         """Find the room, who answers, and with which models."""
@@ -280,7 +287,9 @@ class Chat:
 
     def _arguments(self, call: Call, turn: Turn, served: ServedModel) -> dict[str, Any]:
         """Return the options of `respond`. A persona's own provider is ignored: only upstreams are trusted."""
-        provider = self._models.provider(served, call.headers)
+        provider: Provider = self._models.provider(served, call.headers)
+        if turn.admission.counts_tokens:
+            provider = LimitedProvider(provider, served.model, turn.admission)
         return turn.options | {"model": served.model, "window": served.window, "provider": provider}
 
     async def _answer(self, call: Call, turn: Turn, speaker: Speaker) -> ReplyView:

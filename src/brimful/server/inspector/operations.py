@@ -33,6 +33,7 @@ from brimful.server.inspector.sessions import SessionList, Sessions, SessionView
 from brimful.server.inspector.statistics import StatisticsEndpoint, StatisticsList
 from brimful.server.inspector.views import Costs
 from brimful.server.inspector.what_if import Comparisons
+from brimful.server.limits import Limiter
 from brimful.server.proxy.fit_mode import RecordWriter
 from brimful.server.tenants import Tenants
 
@@ -50,6 +51,7 @@ class Inspector:
         upstreams: Sequence[str],
         fit: FitConfig,
         records: RecordWriter,
+        limiter: Limiter,
         access: Authenticator,
         tasks: BackgroundTasks,
         shutdown: Shutdown,
@@ -78,6 +80,7 @@ class Inspector:
             messages=self.messages,
             tokens=tokens,
             costs=costs,
+            limiter=limiter,
             stopping=shutdown.forced,
             clock=clock,
         )

@@ -14,8 +14,10 @@ from brimful.server.background import BackgroundTasks
 from brimful.server.config import ModeName
 from brimful.server.endpoint import Handler, read_json_object
 from brimful.server.errors import ApiError
+from brimful.server.limits import Limiter
+from brimful.server.proxy.conversation import limited_user
 from brimful.server.proxy.exchange import CONTEXT_HEADER, Mode, Relay
-from brimful.server.proxy.request import POLICY_HEADER, ProxyRequest
+from brimful.server.proxy.request import POLICY_HEADER, ProxyRequest, decode_header
 from brimful.server.proxy.stream import with_usage_requested
 from brimful.server.proxy.upstreams import Upstream, Upstreams, describe_outage, get_paths, is_outage, log_next_attempt
 from brimful.wires import Wire
@@ -34,6 +36,7 @@ class ChatEndpoints:
         *,
         upstreams: Upstreams,
         relay: Relay,
+        limiter: Limiter,
         forward: Handler,
         tasks: BackgroundTasks,
         clock: Callable[[], float],
@@ -42,6 +45,7 @@ class ChatEndpoints:
         self._default: ModeName = default
         self._upstreams = upstreams
         self._relay = relay
+        self._limiter = limiter
         self._forward = forward
         self._tasks = tasks
         self._clock = clock
@@ -62,6 +66,7 @@ class ChatEndpoints:
             choose_policy(client, request.headers.get(POLICY_HEADER), param=POLICY_HEADER)
             upstreams = self._upstreams.find_all(wire, model)
             query = upstreams[0].query(request.url.query)
+            headers = {name: decode_header(value) for name, value in request.headers.items()}
             incoming = ProxyRequest(
                 wire=wire,
                 path=get_paths(wire).at_upstream(request.scope["raw_path"].decode("latin-1")),
@@ -70,7 +75,7 @@ class ChatEndpoints:
                 in_array=wire.streams_arrays and streams and "alt=sse" not in query.split("&"),
                 raw=raw,
                 body=body,
-                headers={name: _decode_header(value) for name, value in request.headers.items()},
+                headers=headers,
                 forwarded=upstreams[0].headers(request.headers),
                 query=query,
                 client=client,
@@ -79,7 +84,10 @@ class ChatEndpoints:
             )
             log_fields = request.scope["brimful"]
             log_fields |= {"mode": name, "model": model, "stream": streams}
-            response = await self._answer(incoming, name, mode, upstreams, log_fields)
+            async with self._limiter.admit(client, limited_user(client, headers, body)) as admission:
+                incoming = msgspec.structs.replace(incoming, admission=admission)
+                response = await self._answer(incoming, name, mode, upstreams, log_fields)
+            response.headers.update(admission.headers())
             log_fields |= {"context": response.headers.get(CONTEXT_HEADER, "")}
             return response
 
@@ -153,15 +161,3 @@ def _with_window(request: ProxyRequest) -> ProxyRequest:
     return (
         request if body is request.body else msgspec.structs.replace(request, body=body, raw=msgspec.json.encode(body))
     )
-
-
-def _decode_header(value: str) -> str:
-    """Decode a header as UTF-8 if possible.
-
-    >>> _decode_header("Café".encode().decode("latin-1")), _decode_header("Café")
-    ('Café', 'Café')
-    """
-    try:
-        return value if value.isascii() else value.encode("latin-1").decode()
-    except UnicodeError:
-        return value

@@ -11,7 +11,7 @@ from brimful.core.content import Text, ToolCall
 from brimful.core.prompt import Message as PromptMessage
 from brimful.core.prompt import Tool
 from brimful.records import Message
-from brimful.server.access import find_user
+from brimful.server.access import Client, find_user
 from brimful.server.errors import ApiError
 from brimful.server.proxy.request import ProxyRequest
 from brimful.server.proxy.storable import check_storable
@@ -114,6 +114,12 @@ def named_user(request: ProxyRequest) -> str | None:
     """Return the user that the key is bound to, or the one that a request names: in a header, `user`, or `metadata`."""
     user = find_user(request.client, request.headers.get(USER_HEADER, ""))
     return user or _first(request.body, ("user",)) or _first(_metadata(request.body), _USER_FIELDS) or None
+
+
+def limited_user(client: Client, headers: Mapping[str, str], body: Mapping[str, Any]) -> str | None:
+    """Return the user whose limits apply to a request: like `named_user`, but the key's own user in any case."""
+    named = headers.get(USER_HEADER, "") or _first(body, ("user",)) or _first(_metadata(body), _USER_FIELDS)
+    return client.user or named or None
 
 
 def assign_ids(messages: Sequence[Message], room: str, after: Message | None, left: int = 0) -> list[Message]:

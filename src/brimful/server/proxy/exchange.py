@@ -24,6 +24,7 @@ from brimful.records.usage import UsageReport
 from brimful.server.background import BackgroundTasks
 from brimful.server.endpoint import run_until_disconnect, wait_for_disconnect
 from brimful.server.errors import ApiError, error_body, to_api_error
+from brimful.server.limits import UNRESERVED, Reservation, released_on_failure
 from brimful.server.proxy.recall_rounds import Rebuilds, RecallLimits, RecallSession
 from brimful.server.proxy.request import ProxyRequest, ProxyResult, RecordState, record_error
 from brimful.server.proxy.stream import StreamListener, UsageFilter, wait_for_first_event
@@ -89,6 +90,7 @@ class ForwardedAnswer(msgspec.Struct, frozen=True, kw_only=True):
     tasks: BackgroundTasks
     stopping: asyncio.Event
     clock: Callable[[], float]
+    reservation: Reservation
     session: RecallSession | None = None
 
     def headers(self, stream: HttpStream) -> dict[str, str]:
@@ -98,8 +100,14 @@ class ForwardedAnswer(msgspec.Struct, frozen=True, kw_only=True):
         record = {} if state == "stored" else {RECORD_HEADER: state}
         return get_response_headers(stream.headers) | self.request.upstream.header | context | record
 
+    async def settle(self, reply: Reply | None, *, is_complete: bool = True) -> None:
+        """Count what an answer used of the client's limits."""
+        usage = reply.usage if reply else None
+        await asyncio.shield(self.reservation.settle(usage, is_complete=is_complete))
+
     async def record(self, reply: Reply | None) -> bool:
         """Record a complete answer. Return False if that failed before the answer was forwarded."""
+        await self.settle(reply)
         task = self._start_recording(reply, reply.finish if reply else "other")
         if task is None or not self.mode.records_first or await asyncio.shield(task):
             return True
@@ -189,6 +197,8 @@ class StreamingAnswer(Response):
             with suppress(BrimfulError):
                 await self._connection.aclose()
             if not self._recorded:
+                reply = self._listener.reply()
+                await self._answer.settle(reply, is_complete=ended and self._listener.complete)
                 self._answer.record_stream(self._listener, ended=ended)
 
     async def _forward(self, receive: Receive, send: Send) -> bool:
@@ -231,6 +241,7 @@ class StreamingAnswer(Response):
             await self._connection.aclose()
         following = await session.next_round()
         self._recorded = True
+        await self._answer.settle(self._listener.reply())
         self._answer.record_round(self._listener.reply(), following.recalls)
         answer = await session.send(following)
         if not isinstance(answer, StreamingAnswer):
@@ -309,6 +320,7 @@ class Relay:
         prepared: PreparedRequest[bytes],
         session: RecallSession | None = None,
     ) -> Response:
+        reservation = await _reserve(request, prepared)
         exchange = Exchange(
             route=request.upstream.route,
             room=mode.room(request),
@@ -318,10 +330,16 @@ class Relay:
             clock=self._clock,
             count=partial(_count_at_upstream, request),
         )
-        return await exchange.send(prepared, partial(self._deliver, request, mode, session))
+        async with released_on_failure(reservation):
+            return await exchange.send(prepared, partial(self._deliver, request, mode, session, reservation))
 
     async def _deliver(
-        self, request: ProxyRequest, mode: Mode, session: RecallSession | None, prepared: PreparedRequest[bytes]
+        self,
+        request: ProxyRequest,
+        mode: Mode,
+        session: RecallSession | None,
+        reservation: Reservation,
+        prepared: PreparedRequest[bytes],
     ) -> Response:
         tenant, name = request.client.tenant, request.upstream.config.name
         async with AsyncExitStack() as connection:
@@ -349,6 +367,7 @@ class Relay:
                 tasks=self._tasks,
                 stopping=self._stopping,
                 clock=self._clock,
+                reservation=reservation,
                 session=session,
             )
             if stream.is_event_stream:
@@ -371,6 +390,19 @@ class Relay:
             clock=self._clock,
         )
         return session
+
+
+async def _reserve(request: ProxyRequest, prepared: PreparedRequest[bytes]) -> Reservation:
+    """Reserve what a request may use of the client's limits. It is counted now, if it is not yet."""
+    if not request.admission.counts_tokens:
+        return UNRESERVED
+    prepared.on_sent()  # what waits for that counts the request
+    context = await prepared.get_context()
+    if context is None:
+        raise ApiError("invalid", "the tokens of this request cannot be counted, and your use of tokens is limited")
+    return await request.admission.reserve(
+        context.inputs.model, prompt=context.tokens, completion=context.budget.completion
+    )
 
 
 async def _count_at_upstream(request: ProxyRequest, payload: bytes) -> int | None:
@@ -401,6 +433,7 @@ async def _make_response(body: bytes, stream: HttpStream, answer: ForwardedAnswe
             session.joined.add(whole)
             if session.joined.wants_recall:
                 following = await session.next_round()
+                await answer.settle(reply)
                 answer.record_round(reply, following.recalls)
                 return await session.send(following)
             joined = session.joined.whole(whole)

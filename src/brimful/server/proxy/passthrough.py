@@ -18,10 +18,24 @@ from brimful.errors import BrimfulError, ProviderError
 from brimful.models.registry import Registry
 from brimful.providers import HttpResponse, HttpStream
 from brimful.providers.connection import split_tokens
+from brimful.records import Usage
 from brimful.server.access import Client, may_use_model, require_model
 from brimful.server.endpoint import JSON, Upload, read_json_object, run_until_disconnect, wait_for_disconnect
 from brimful.server.errors import ApiError, has_extra_root, unknown_path
+from brimful.server.limits import (
+    UNLIMITED,
+    UNRESERVED,
+    Admission,
+    Limiter,
+    Reservation,
+    estimate_usage,
+    released_on_failure,
+    uncountable,
+)
+from brimful.server.proxy.conversation import limited_user
 from brimful.server.proxy.exchange import make_error_event
+from brimful.server.proxy.request import decode_header
+from brimful.server.proxy.stream import EdgeListener, WholeEventListener
 from brimful.server.proxy.upstreams import (
     UPSTREAM_HEADER,
     Upstream,
@@ -49,7 +63,8 @@ _UPGRADE_REQUIRED: Final = 426
 _MAX_MODEL_PAGES: Final = 20  # of one upstream
 _MODEL_LISTS: Final = ("/v1beta/models", "/api/tags", "/api/ps")
 """Forwarded paths that list models; `/v1/models` has a handler of its own."""
-_SAFE_METHODS: Final = ("GET", "HEAD", "DELETE")  # which run no model
+_BILLED_METHODS: Final = ("POST", "PUT", "PATCH")
+_MAX_READ_BYTES: Final = 4_194_304  # of an answer, for its usage; longer ones are vectors, whose tokens are known
 
 
 class Passthrough:
@@ -60,12 +75,14 @@ class Passthrough:
         upstreams: Upstreams,
         registry: Registry,
         *,
+        limiter: Limiter,
         telemetry: Telemetry,
         stopping: asyncio.Event,
         clock: Callable[[], float],
     ) -> None:
         self._upstreams = upstreams
         self._registry = registry
+        self._limiter = limiter
         self._telemetry = telemetry
         self._stopping = stopping
         self._clock = clock
@@ -75,22 +92,43 @@ class Passthrough:
 
         If one fails, the next is tried, unless the request continues what only the first one has.
         """
-        started = self._clock()
         body = await read_json_object(raw) if raw else {}
+        if request.method not in _BILLED_METHODS:
+            return await self._forward_body(request, client, raw, body, UNLIMITED)
+        headers = {name: decode_header(value) for name, value in request.headers.items()}
+        async with self._limiter.admit(client, limited_user(client, headers, body)) as admission:
+            response = await self._forward_body(request, client, raw, body, admission)
+        response.headers.update(admission.headers())
+        return response
+
+    async def forward_unbilled(self, request: Request, client: Client, raw: bytes) -> Response:
+        """Forward a request that costs nothing, and so counts against no limit."""
+        return await self._forward_body(request, client, raw, await read_json_object(raw) if raw else {}, UNLIMITED)
+
+    async def _forward_body(
+        self, request: Request, client: Client, raw: bytes, body: dict[str, Any], admission: Admission
+    ) -> Response:
+        started = self._clock()
         model = _model_name(body) or _model_in_path(request)
         request.scope["brimful"] |= {"mode": "forward", "model": model}
         _require_models(request, client, body)
         wire, path = self._read_path(request)
         upstreams = self._upstreams.choose(wire, model, request.headers.get(UPSTREAM_HEADER, ""))
+        if admission.counts_tokens and not model:
+            raise uncountable()
         attempts = upstreams if raw and not wire.find_state(body) else upstreams[:1]
         for upstream in attempts:
             renamed, _, sent = upstream.rename(path, body, raw, model)
             is_empty = not raw and request.method != "POST"
+            reservation = await self._reserve(upstream, model, body, raw, admission)
             try:
                 if client.models is not None and request.url.path in _MODEL_LISTS and is_empty:
                     listed = await _get(upstream, renamed + _query(request, upstream), request.headers)
                     return _list_allowed(client, listed)
-                return await self._forward(request, client, upstream, renamed, None if is_empty else sent, started)
+                async with released_on_failure(reservation):
+                    return await self._forward(
+                        request, client, upstream, renamed, None if is_empty else sent, started, reservation=reservation
+                    )
             except ProviderError as error:
                 if upstream is attempts[-1] or not is_outage(error):
                     raise
@@ -104,7 +142,13 @@ class Passthrough:
         require_model(client, "")
         wire, path = self._read_path(request)
         (upstream,) = self._upstreams.choose(wire, "", request.headers.get(UPSTREAM_HEADER, ""))
-        return await self._forward(request, client, upstream, path, upload, started)
+        user = limited_user(client, {name: decode_header(value) for name, value in request.headers.items()}, {})
+        async with self._limiter.admit(client, user) as admission:
+            if admission.counts_tokens:
+                raise uncountable()
+            response = await self._forward(request, client, upstream, path, upload, started, reservation=UNRESERVED)
+        response.headers.update(admission.headers())
+        return response
 
     async def models(self, request: Request, client: Client, raw: bytes) -> Response:
         """List the models of all upstreams of a wire format."""
@@ -163,6 +207,17 @@ class Passthrough:
         info = self._registry.resolve(upstream.config.like or _model_name(body))
         return counter_for(info).prompt(read_incoming(body, upstream.wire.name).prompt).tokens
 
+    async def _reserve(
+        self, upstream: Upstream, model: str, body: dict[str, Any], raw: bytes, admission: Admission
+    ) -> Reservation:
+        """Reserve what a request may use of the client's limits."""
+        if not admission.counts_tokens:
+            return UNRESERVED
+        info = self._registry.resolve(upstream.config.like or model)
+        info = msgspec.structs.replace(info, id=upstream.config.rename.get(model, model), wire=upstream.wire.provider)
+        usage = await run_in_thread(estimate_usage, body, raw, upstream.wire, info)
+        return await admission.reserve(info, prompt=usage.prompt, completion=usage.completion)
+
     def _read_path(self, request: Request) -> tuple[Wire, str]:
         """Return the wire format of a request, and its path at the upstream."""
         if "websocket" in split_tokens(request.headers.get("upgrade", "")):
@@ -180,6 +235,8 @@ class Passthrough:
         path: str,
         body: bytes | Upload | None,
         started: float,
+        *,
+        reservation: Reservation,
     ) -> Response:
         log_fields = request.scope["brimful"]
         log_fields["upstream"] = upstream.config.name
@@ -196,17 +253,22 @@ class Passthrough:
                 headers=headers | self._telemetry.trace_headers(),
             )
             stream = await connection.enter_async_context(opened)
-            return ForwardedResponse(stream, connection.pop_all(), self._stopping, upstream)
+            return ForwardedResponse(stream, connection.pop_all(), self._stopping, upstream, reservation)
 
 
 class ForwardedResponse(Response):
-    """Forwards an answer as it arrives, without reading it.
+    """Forwards an answer as it arrives. It is read only if the client's tokens are limited, for its usage.
 
     If it breaks off, an event stream ends with an error event; of any other answer, the client's connection is closed.
     """
 
     def __init__(
-        self, stream: HttpStream, connection: AsyncExitStack, stopping: asyncio.Event, upstream: Upstream
+        self,
+        stream: HttpStream,
+        connection: AsyncExitStack,
+        stopping: asyncio.Event,
+        upstream: Upstream,
+        reservation: Reservation,
     ) -> None:
         super().__init__(status_code=stream.status, headers=get_response_headers(stream.headers) | upstream.header)
         length = [] if stream.length is None else [(b"content-length", str(stream.length).encode())]
@@ -215,6 +277,9 @@ class ForwardedResponse(Response):
         self._connection = connection
         self._stopping = stopping
         self._wire = upstream.wire
+        self._reservation = reservation
+        self._usage = None if reservation is UNRESERVED else UsageListener(upstream, stream)
+        self._ended = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -233,10 +298,56 @@ class ForwardedResponse(Response):
         finally:
             with suppress(BrimfulError):
                 await self._connection.aclose()
+            await self._settle()
 
     async def _pump(self, send: Send) -> None:
         async for chunk in self._stream.chunks:
+            if self._usage is not None:
+                self._usage.feed(chunk)
             await send({"type": "http.response.body", "body": chunk, "more_body": True})
+        self._ended = True
+        await self._settle()  # before the client knows that the answer has ended
+
+    async def _settle(self) -> None:
+        """Count what the answer used of the client's limits."""
+        if self._usage is not None:
+            usage, self._usage = self._usage.read(), None
+            await asyncio.shield(self._reservation.settle(usage, is_complete=self._ended))
+
+
+class UsageListener:
+    """Finds the usage in an answer that passes by: in any stream, and in JSON that is not too long."""
+
+    def __init__(self, upstream: Upstream, stream: HttpStream) -> None:
+        self._upstream = upstream
+        listener = WholeEventListener if upstream.wire.whole_events else EdgeListener
+        self._stream = listener(upstream.dialect, upstream.route) if stream.is_event_stream else None
+        self._body = b""
+
+    def feed(self, chunk: bytes) -> None:
+        """Receive some bytes."""
+        if self._stream is not None:
+            self._stream.feed(chunk)
+        elif len(self._body) <= _MAX_READ_BYTES:
+            self._body += chunk
+
+    def read(self) -> Usage | None:
+        """Return the usage; None if there is none, or it is not found."""
+        if self._stream is not None:
+            reply = self._stream.reply()
+            return reply.usage if reply else None
+        try:
+            return self._upstream.dialect.read(self._body, self._upstream.route).usage
+        except ProviderError:  # not an answer in a conversation
+            return self._read_field()
+
+    def _read_field(self) -> Usage | None:
+        try:
+            data = decode_json(self._body)
+        except ValueError:
+            return None
+        usage = data.get("usage") if isinstance(data, dict) else None
+        return self._upstream.wire.read_usage(usage) if isinstance(usage, dict) else None
 
 
 def get_upstream_path(path: str, wire: Wire) -> str:
@@ -335,7 +446,7 @@ def _require_models(request: Request, client: Client, body: Mapping[str, Any]) -
     others = body.get("models")
     named = [_model_name(body), _model_in_path(request), *(others if isinstance(others, list) else [])]
     models = [str(name) for name in named if name]
-    for model in models or ([] if request.method in _SAFE_METHODS else [""]):
+    for model in models or ([""] if request.method in _BILLED_METHODS else []):
         require_model(client, model)
 
 

@@ -16,6 +16,7 @@ from brimful.policies import policy_names
 from brimful.records.reply import FinishReason, Reply
 from brimful.server.access import Client, choose_policy
 from brimful.server.errors import ApiError
+from brimful.server.limits import UNLIMITED, Admission
 from brimful.server.proxy.upstreams import Upstream
 from brimful.wires import Wire
 
@@ -29,6 +30,18 @@ T = TypeVar("T")
 
 RecordState = Literal["stored", "unconfirmed", "failed"]
 """Whether a record is or will be stored: yes, unsure because the records before it could not be written, or no."""
+
+
+def decode_header(value: str) -> str:
+    """Decode a header as UTF-8 if possible.
+
+    >>> decode_header("Café".encode().decode("latin-1")), decode_header("Café")
+    ('Café', 'Café')
+    """
+    try:
+        return value if value.isascii() else value.encode("latin-1").decode()
+    except UnicodeError:
+        return value
 
 
 def record_error() -> ApiError:
@@ -48,7 +61,7 @@ class ProxyRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     `hides_usage` means that usage was requested on behalf of the client and must be removed from the stream. The last
     `recalled` messages are recalls of earlier rounds, which the client does not know. In the last of several rounds,
-    `recall_off` is set.
+    `recall_off` is set. Its `admission` holds it to the limits of its key and its user.
     """
 
     wire: Wire
@@ -69,6 +82,7 @@ class ProxyRequest(msgspec.Struct, frozen=True, kw_only=True):
     hides_usage: bool = False
     recalled: int = 0
     recall_off: bool = False
+    admission: Admission = UNLIMITED
 
     @property
     def messages(self) -> list[Any]:

@@ -231,7 +231,8 @@ def with_usage_requested(request: ProxyRequest, mode: ModeName) -> ProxyRequest:
     One field is appended; everything else stays exactly as the client wrote it.
     """
     usage = request.wire.usage_option
-    if usage is None or not request.streams or not request.upstream.requests_usage(mode):
+    is_limited = request.admission.counts_tokens
+    if usage is None or not request.streams or not request.upstream.requests_usage(mode, is_limited=is_limited):
         return request
     options = request.body.get(usage.field)
     if options is not None and (not isinstance(options, dict) or usage.option in options):

@@ -174,13 +174,17 @@ class Upstream(msgspec.Struct, frozen=True, kw_only=True):
                 self.health.note_answer()  # a stream may go on for minutes
                 yield stream
 
-    def requests_usage(self, mode: ModeName) -> bool:
+    def requests_usage(self, mode: ModeName, *, is_limited: bool = False) -> bool:
         """Return whether to request the usage of streams on behalf of the client.
 
-        As configured; by default if we write the request ourselves and the server is known to support it.
+        As configured; by default if we write the request ourselves and the server is known to support it, or if a limit
+        applies to the tokens of the client and the server is not known to reject it.
         """
         if self.config.request_usage is not None:
             return self.config.request_usage
+        if is_limited:
+            server = find_server_by_url(self.config.url)
+            return server is None or server.requests_usage
         if mode != "remember":
             return False
         known = find_server_by_url(self.config.url)

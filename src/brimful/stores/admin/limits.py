@@ -256,4 +256,4 @@ def _bounded(amount: Amount) -> Amount:
 
 
 def _decode(kind: LimitedKind, name: str, limits: str) -> OwnLimits:
-    return OwnLimits(kind=kind, name=name, limits=msgspec.json.decode(limits, type=dict[LimitName, float | None]))
+    return OwnLimits(kind=kind, name=name, limits=msgspec.json.decode(limits, type=dict[LimitName, int | float | None]))
