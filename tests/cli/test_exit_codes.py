@@ -29,6 +29,7 @@ FAILING = [
         "janitor run nope",
     ),
     *("janitor status --db {none}", "janitor undo --db {none}"),
+    *("limits list --db {none}", "limits set --key nope --tokens-per-day 5", "limits remove --user nope"),
     *("lorebook add --db {none} x", "lorebook edit nope --name x", "lorebook export nope", "lorebook import nope"),
     *("lorebook list --db {none}", "lorebook remove nope", "lorebook show nope", "lorebook try nope hi"),
     *("memory add hi --db {none}", "memory export --db {none}", "memory list --db {none}", "memory pin nope"),

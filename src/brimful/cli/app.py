@@ -90,6 +90,7 @@ GROUPS: Final = {
         "hook": Entry("hook", "Answer a hook of Claude Code, Codex or Qwen Code."),
         "work": Entry("work", "Run the background jobs of all tenants."),
         "api-key": Entry("serve", "Manage API keys for `brimful serve`."),
+        "limits": Entry("limits", "Limit what a single API key or user may use of models."),
         "db": Entry("db", "Migrate, check, back up, restore, encrypt and distribute a store."),
         "version": Entry("app", "Show the version."),
     },
