@@ -130,6 +130,26 @@ def test_event_streams_end_so_that_browsers_connect_again(tmp_path, upstream):
             assert events.status_code == 200
 
 
+def test_keys_in_files_are_read_again(tmp_path, upstream):
+    key = tmp_path / "key"
+    key.write_text("sk-one\n")
+    key.chmod(0o600)
+    write_config(tmp_path, upstream, "old")
+    with (tmp_path / "brimful.toml").open("a") as file:
+        file.write('\nkey_file = "key"')
+    with reloadable(tmp_path) as client:
+        client.post(CHAT, json=HI)
+        key.write_text("sk-two\n")
+        assert client.post(RELOAD).status_code == 200
+        client.post(CHAT, json=HI)
+        key.write_text("")
+        reason = client.post(RELOAD).json()["error"]["message"]
+        assert reason.endswith(f"brimful.toml: upstreams.local.key_file: {key} is empty; write the secret to it")
+        client.post(CHAT, json=HI)
+    sent = [headers["authorization"] for _, headers, _ in upstream.requests]
+    assert sent == ["Bearer sk-one", "Bearer sk-two", "Bearer sk-two"]
+
+
 @pytest.mark.parametrize(("scope", "status"), [("admin", 200), ("write", 403)])
 def test_reloading_needs_the_scope_admin(tmp_path, upstream, scope, status):
     write_config(tmp_path, upstream, "old", "require_keys = true")

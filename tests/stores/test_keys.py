@@ -1,5 +1,6 @@
 """Keys from code, the environment and a command: what is accepted, what is refused, and what is never shown."""
 
+import asyncio
 import base64
 import shlex
 import sys
@@ -7,6 +8,8 @@ import sys
 import pytest
 
 from brimful.errors import InvalidValue, KeyUnavailable
+from brimful.records import Room
+from brimful.stores import connect
 from brimful.stores.encryption.keys import Keys, keys_from_environment, parse_key, run_key_command
 
 ONE, TWO, THREE = (bytes(range(first, first + 32)) for first in (1, 101, 201))
@@ -112,3 +115,36 @@ def test_a_command_that_hangs_is_ended():
 def test_a_command_that_is_not_there():
     with pytest.raises(KeyUnavailable, match="'/no/such/command' cannot be run: No such file"):
         run_key_command("/no/such/command --key")
+
+
+def test_keys_come_from_files(tmp_path):
+    (tmp_path / "key").write_text(f"{ONE_TEXT}\n")
+    (tmp_path / "previous").write_text(f"{TWO_TEXT}, {THREE_TEXT}\n")
+    environ = {"BRIMFUL_KEY_FILE": str(tmp_path / "key"), "BRIMFUL_KEY_PREVIOUS_FILE": str(tmp_path / "previous")}
+    assert keys_from_environment(environ).ids == Keys(ONE, TWO, THREE).ids
+
+
+def test_reloaded_keys_must_include_the_one_in_use(tmp_path, monkeypatch, sqlite_url):
+    file = tmp_path / "key"
+    file.write_text(ONE_TEXT)
+    monkeypatch.setenv("BRIMFUL_KEY_FILE", str(file))
+    monkeypatch.delenv("BRIMFUL_KEY", raising=False)
+
+    async def rotate():
+        async with connect(sqlite_url) as database:
+            await database.tenant("acme").put(Room(id="tea", name="Tea"))
+            file.write_text(TWO_TEXT)
+            with pytest.raises(InvalidValue, match=f"replaces the key {Keys(ONE).id} that is in use"):
+                await database.reload_keys()
+            monkeypatch.setenv("BRIMFUL_KEY_PREVIOUS", ONE_TEXT)
+            await database.reload_keys()
+            assert (await database.tenant("acme").get(Room, "tea")).name == "Tea"
+            await database.encryption("acme").rotate_kek()
+            monkeypatch.delenv("BRIMFUL_KEY_PREVIOUS")
+            await database.reload_keys()
+            assert (await database.tenant("acme").get(Room, "tea")).name == "Tea"
+            monkeypatch.delenv("BRIMFUL_KEY_FILE")
+            with pytest.raises(InvalidValue, match="restart the server"):
+                await database.reload_keys()
+
+    asyncio.run(rotate())

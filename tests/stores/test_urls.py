@@ -1,5 +1,9 @@
 """Store URLs: passwords are never shown, and the time to wait is checked."""
 
+import asyncio
+import re
+from urllib.parse import unquote
+
 import pytest
 
 from brimful.errors import InvalidValue
@@ -64,3 +68,41 @@ def test_statements_are_prepared_or_not():
 def test_a_time_to_wait_that_is_none_is_refused(url, wait):
     with pytest.raises(InvalidValue, match="wait: must be a number of seconds from 0, not "):
         connect(url, wait=wait)
+
+
+def test_a_password_in_a_file_is_read_for_each_connection(tmp_path):
+    file = tmp_path / "password"
+    target = parse_url(f"postgresql://ada@db/chat?connections=2&password_file={file}&sslmode=require")
+    for password, escaped in (("sword@fish\n", "sword%40fish"), ("new/fish", "new%2Ffish")):
+        file.write_text(password)
+        file.chmod(0o600)
+        assert target.connection_url() == f"postgresql://ada@db/chat?sslmode=require&password={escaped}"
+    assert "fish" not in target.shown + repr(target)
+    file.unlink()
+    with pytest.raises(InvalidValue, match=r"password_file: .* cannot be read"):
+        target.connection_url()
+
+
+@pytest.mark.parametrize(
+    "url", ["postgresql://ada:x@db/chat?password_file=f", "postgresql://db/?password=x&password_file=f"]
+)
+def test_two_passwords_are_one_too_many(url):
+    with pytest.raises(InvalidValue, match="has a password and a password_file"):
+        parse_url(url)
+
+
+def test_a_store_opens_with_a_password_in_a_file(postgres_url, tmp_path):
+    file = tmp_path / "password"
+    login, password = re.match(r"postgresql://([^:@/]*):?([^@/]*)@", postgres_url).groups()
+    url = re.sub("//.*?@", f"//{login}@", postgres_url, count=1)
+    url += f"{'&' if '?' in url else '?'}password_file={file}"
+
+    async def ping():
+        async with connect(url) as database:
+            await database.ping()
+
+    with pytest.raises(InvalidValue, match="password_file"):
+        asyncio.run(ping())
+    file.write_text(unquote(password) or "the server trusts local users")
+    file.chmod(0o600)
+    asyncio.run(ping())

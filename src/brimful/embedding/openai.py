@@ -7,6 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from brimful.embedding.remote import MAX_BYTES, TIMEOUT, RemoteEmbedder
+from brimful.private_files import find_secret
 
 BASE_URL: Final = "https://api.openai.com/v1"
 KEYS: Final = ("BRIMFUL_EMBEDDING_KEY", "OPENAI_API_KEY")
@@ -77,4 +78,4 @@ class OpenAIEmbedder(RemoteEmbedder):
 def key_for(base_url: str) -> str:
     """Return the key from the environment, or an empty string, since local servers may need none."""
     own, official = KEYS
-    return os.environ.get(own) or (os.environ.get(official, "") if base_url == BASE_URL else "")
+    return find_secret(os.environ, own) or (find_secret(os.environ, official) if base_url == BASE_URL else "")

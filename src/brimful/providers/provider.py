@@ -8,6 +8,7 @@ from typing import Final
 from brimful.core.model import ModelInfo
 from brimful.core.prompt import Request
 from brimful.errors import InvalidValue
+from brimful.private_files import find_secret
 from brimful.protocols import Provider
 from brimful.providers.address import get_base_url, get_route, hide_credentials, parse_address
 from brimful.providers.connection import Connection, HttpStream, Limits
@@ -178,6 +179,8 @@ def make_dialect(wire: str, url: str, *, key_header: KeyHeader | None = None) ->
 def find_api_key(url: str, environ: Mapping[str, str] | None = None) -> tuple[str, str]:
     """Return the API key of a server from the environment, empty if there is none, and the variable to set.
 
+    `NAME_FILE` may name a file with the key instead.
+
     >>> find_api_key("http://localhost:8081/v1", {"OPENAI_API_KEY": "sk-1", "BRIMFUL_PROVIDER_KEY": "mine"})
     ('mine', 'BRIMFUL_PROVIDER_KEY')
     """
@@ -185,7 +188,7 @@ def find_api_key(url: str, environ: Mapping[str, str] | None = None) -> tuple[st
     known = find_server_by_url(url)
     names = known.keys if known else (DEFAULT_KEY_VARIABLE,)
     for name in names:
-        if key := variables.get(name, "").strip():
+        if key := find_secret(variables, name):
             return key, name
     return "", " or ".join(names)
 

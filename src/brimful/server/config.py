@@ -79,9 +79,10 @@ class UpstreamLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 class UpstreamConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A server that runs models.
 
-    `key` is the name of an environment variable, and `key_header` the header of the API key in it. `authorization`
-    tells whose API key is sent. `models` are patterns of model names, `rename` what this server calls some of them,
-    `like` is the model to count tokens for, and `window` overrides the window of all models.
+    `key` is the name of an environment variable with the API key, or `key_file` the path of a file with it, and
+    `key_header` the header in which it is sent. `authorization` tells whose API key is sent. `models` are patterns of
+    model names, `rename` what this server calls some of them, `like` is the model to count tokens for, and `window`
+    overrides the window of all models.
     `request_usage` asks for the usage of streams if the client does not. After a failure, other upstreams of a model
     are tried first for `cooldown` seconds.
     """
@@ -90,6 +91,7 @@ class UpstreamConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     url: _ShortString
     wires: Annotated[tuple[IncomingWire, ...], Meta(min_length=1)] | None = None
     key: Annotated[str, Meta(pattern="^[A-Za-z_][A-Za-z0-9_]*$")] | None = None
+    key_file: _ShortString | None = None
     key_header: KeyHeader | None = None
     authorization: Authorization = "server"
     models: Annotated[tuple[_ShortString, ...], Meta(min_length=1)] = (ANY_MODEL,)
@@ -290,6 +292,8 @@ def parse_config(data: Mapping[str, Any], file: str) -> Config:
         if upstream.name in seen:
             raise InvalidConfig(file, f"upstreams.{upstream.name}", "duplicate name")
         seen.add(upstream.name)
+        if upstream.key is not None and upstream.key_file is not None:
+            raise InvalidConfig(file, f"upstreams.{upstream.name}.key_file", "cannot be combined with `key`")
         try:
             parse_address(upstream.url)
         except InvalidValue as error:

@@ -1,13 +1,15 @@
 """Parse store URLs."""
 
 import re
+from pathlib import Path
 from typing import Final, Literal
-from urllib.parse import parse_qsl, unquote
+from urllib.parse import parse_qsl, quote, unquote
 
 import msgspec
 
 from brimful.core.validation import preview
 from brimful.errors import InvalidValue
+from brimful.private_files import read_secret
 
 URL_FORMS = "sqlite:///chat.db, sqlite:////var/lib/chat.db, sqlite:// (in memory), postgresql://user@host/name"
 _SERVER: Final = r"(?:\[[^]/@]*]|[^][:/@,]*)(?::\d*)?"
@@ -17,7 +19,7 @@ _INVALID: Final = re.compile(r"%(?![0-9A-Fa-f]{2})|%00|\s")
 """What libpq rejects, with an error message that would show the password."""
 _FILE_NAME: Final = re.compile(r"[\w./\\~-]{1,200}")
 _SAFE_SETTINGS: Final = ("host", "port", "dbname", "user")  # settings without secrets
-_OWN_SETTINGS: Final = ("connections", "wait", "prepare", "max_lag")  # the others are libpq's
+_OWN_SETTINGS: Final = ("connections", "wait", "prepare", "max_lag", "password_file")  # the others are libpq's
 _SWITCH: Final = {"on": True, "off": False}
 DEFAULT_WAIT: Final = 10.0
 DEFAULT_CONNECTIONS: Final = 8
@@ -31,7 +33,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
 
     `path` is that of a SQLite file. `wait` is the number of seconds to wait for a lock or a connection. PostgreSQL gets
     up to `connections`, and prepares statements if `prepare` says so; None: if there is no pooler in between. A replica
-    is not read if it lags more than `max_lag` seconds.
+    is not read if it lags more than `max_lag` seconds. `password_file` is the path of a file with the password.
     """
 
     kind: Literal["sqlite", "postgres"]
@@ -42,10 +44,18 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     connections: int = DEFAULT_CONNECTIONS
     prepare: bool | None = None
     max_lag: float = DEFAULT_MAX_LAG
+    password_file: str = ""
 
     def __repr__(self) -> str:
         """Show no password."""
         return f"Target({self.shown!r})"
+
+    def connection_url(self) -> str:
+        """Return the URL to connect to. A password in a file is read each time, since it may have changed."""
+        if not self.password_file:
+            return self.url
+        password = quote(read_secret(Path(self.password_file), "password_file"), safe="")
+        return f"{self.url}{'&' if '?' in self.url else '?'}password={password}"
 
     @property
     def in_memory(self) -> bool:
@@ -111,12 +121,15 @@ def _postgres(url: str) -> Target:
     known = "&".join(f"{name}={value}" for name, value in parse_qsl(settings) if name in _SAFE_SETTINGS)
     shown = f"{scheme}://{login.partition(':')[0]}{sign}{location}{'?' if known else ''}{known}"
     own, theirs = _split_settings(settings)
+    if "password_file" in own and (":" in login or "password" in dict(parse_qsl(settings))):
+        raise InvalidValue("url", "has a password and a password_file; remove one of them")
     return Target(
         kind="postgres",
         shown=shown,
         url=f"{scheme}://{login}{sign}{location}{'?' if theirs else ''}{theirs}",
         wait=_parse_seconds("wait", own["wait"]) if "wait" in own else DEFAULT_WAIT,
         connections=_parse_connections(own["connections"]) if "connections" in own else DEFAULT_CONNECTIONS,
+        password_file=own.get("password_file", ""),
         max_lag=_parse_seconds("max_lag", own["max_lag"]) if "max_lag" in own else DEFAULT_MAX_LAG,
         prepare=_parse_switch("prepare", own["prepare"]) if "prepare" in own else None,
     )

@@ -7,12 +7,14 @@ import time
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import Any, Final, Literal
 from urllib.parse import quote, unquote
 
 import msgspec
 
-from brimful.errors import InvalidConfig, ProviderError, ProviderTimeout, ProviderUnavailable
+from brimful.errors import InvalidConfig, InvalidValue, ProviderError, ProviderTimeout, ProviderUnavailable
+from brimful.private_files import find_secret, read_secret
 from brimful.providers import Connection, Dialect, HttpProvider, HttpStream, find_api_key, make_dialect
 from brimful.providers.address import get_base_url, get_route, parse_address, remove_version
 from brimful.providers.connection import HOP_BY_HOP_HEADERS, Body, ignore_sent, split_tokens
@@ -270,7 +272,7 @@ def find_missing_keys(config: Config, environ: Mapping[str, str] | None = None) 
 def _missing_key(config: UpstreamConfig, environ: Mapping[str, str]) -> str:
     """Return the variable to set, if no API key would be sent to an upstream: neither ours nor the client's."""
     key, variable = find_api_key(config.url, environ)
-    has_key = key or config.key is not None or parse_address(config.url).auth
+    has_key = key or config.key is not None or config.key_file is not None or parse_address(config.url).auth
     return "" if has_key or config.authorization == "client" else variable
 
 
@@ -449,9 +451,14 @@ def _is_compatible(url: str) -> bool:
 
 
 def _find_key(config: UpstreamConfig, file: str, environ: Mapping[str, str]) -> tuple[str, str]:
-    if config.key is None:
-        return find_api_key(config.url, environ)
-    key = environ.get(config.key, "").strip()
+    try:
+        if config.key_file is not None:
+            return read_secret(Path(file).parent / config.key_file, "key_file"), config.key_file
+        if config.key is None:
+            return find_api_key(config.url, environ)
+        key = find_secret(environ, config.key)
+    except InvalidValue as error:
+        raise InvalidConfig(file, f"upstreams.{config.name}.{error.field}", error.reason) from None
     if not key and config.authorization == "server":
         raise InvalidConfig(file, f"upstreams.{config.name}.key", f"{config.key} is not set in the environment")
     return key, config.key

@@ -265,7 +265,7 @@ class PostgresDriver:
         # As many threads as connections: a call waits for a thread, however long, and then has a connection.
         self._threads = CallThreads(target.connections, "brimful-postgres")
         self._pool = ConnectionPool(
-            target.url,
+            target.connection_url,
             kwargs={"connect_timeout": max(1, round(wait)), "autocommit": True},
             min_size=1,
             max_size=target.connections,
@@ -465,7 +465,9 @@ class PostgresDriver:
 
     def _connect(self) -> Connection:
         try:
-            return psycopg.connect(self._target.url, connect_timeout=max(1, round(self._wait)), prepare_threshold=None)
+            return psycopg.connect(
+                self._target.connection_url(), connect_timeout=max(1, round(self._wait)), prepare_threshold=None
+            )
         except psycopg.OperationalError as error:
             raise unreachable_error(self._target.shown, error) from error
 
@@ -481,7 +483,10 @@ class PostgresDriver:
 
     def _build_graph(self, tenant: str, embedder: str, dims: int) -> bool:
         name = _graph_name(tenant, embedder)
-        with raise_store_errors(self._target.shown), psycopg.connect(self._target.url, autocommit=True) as connection:
+        with (
+            raise_store_errors(self._target.shown),
+            psycopg.connect(self._target.connection_url(), autocommit=True) as connection,
+        ):
             valid, building = connection.execute(_GRAPH_STATE, (name,)).fetchone() or (None, False)
             if valid or building:
                 return False
@@ -496,7 +501,10 @@ class PostgresDriver:
 
     def _drop_graph(self, tenant: str, embedder: str) -> bool:
         name = _graph_name(tenant, embedder)
-        with raise_store_errors(self._target.shown), psycopg.connect(self._target.url, autocommit=True) as connection:
+        with (
+            raise_store_errors(self._target.shown),
+            psycopg.connect(self._target.connection_url(), autocommit=True) as connection,
+        ):
             known = connection.execute(_GRAPH_STATE, (name,)).fetchone()
             if known is not None:
                 connection.execute(sql.SQL(_DROP_GRAPH).format(name=sql.Identifier(name)))

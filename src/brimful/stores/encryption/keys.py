@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Final, Literal, cast, get_args
 
 from brimful.errors import InvalidValue, KeyUnavailable
+from brimful.private_files import find_secret
 from brimful.stores.encryption.xaes import KEY_BYTES, Cipher
 
 Search = Literal["none", "terms", "vectors"]
@@ -143,19 +144,18 @@ def _run_command(words: list[str], time_limit: float) -> bytes:
 
 
 def keys_from_environment(environ: Mapping[str, str]) -> Keys | None:
-    """Return the keys set in the environment, or None."""
-    if environ.get(KEY_VARIABLE) and environ.get(COMMAND_VARIABLE):
+    """Return the keys set in the environment, or in the files that it names, or None."""
+    key, previous = find_secret(environ, KEY_VARIABLE), find_secret(environ, PREVIOUS_VARIABLE)
+    if key and environ.get(COMMAND_VARIABLE):
         raise InvalidValue(KEY_VARIABLE, f"and {COMMAND_VARIABLE} are both set; unset one of them")
-    encoded = (
-        run_key_command(environ[COMMAND_VARIABLE]) if environ.get(COMMAND_VARIABLE) else [environ.get(KEY_VARIABLE, "")]
-    )
+    encoded = run_key_command(environ[COMMAND_VARIABLE]) if environ.get(COMMAND_VARIABLE) else [key]
     if encoded[0]:
         variable = COMMAND_VARIABLE if environ.get(COMMAND_VARIABLE) else KEY_VARIABLE
         opening = [parse_key(variable, key) for key in encoded] + [
-            parse_key(PREVIOUS_VARIABLE, key) for key in environ.get(PREVIOUS_VARIABLE, "").replace(",", " ").split()
+            parse_key(PREVIOUS_VARIABLE, key) for key in previous.replace(",", " ").split()
         ]
         return Keys(*opening, search=_search(environ))
-    if environ.get(PREVIOUS_VARIABLE):
+    if previous:
         raise InvalidValue(PREVIOUS_VARIABLE, f"is set, and {KEY_VARIABLE} is not; set the key that is used now")
     return None
 
