@@ -237,24 +237,28 @@ def test_for_a_question_about_people_the_best_three_stand_out(run, new_engine):
 
 
 def test_a_ledger_begins_at_the_same_message_for_a_while(run, new_engine):
-    reach = get_history_reach(load_policy("agent"), budget(model="gpt-4o", policy="agent", window=6_000))
+    reach = get_history_reach(load_policy("agent"), budget(model="gpt-4o", policy="agent", window=3_000))
 
     async def story():
         async with new_engine(model="gpt-4o", embedder="none") as engine:
             starts = []
-            for at in range(4 * reach.span):
-                await engine.post(room="r", text=f"Message {at}.", at=NOW + at)
-                if at % 64 == 63:
-                    read = await load_history(
-                        engine.store,
-                        "r",
-                        counter=WordCounter(),
-                        vocabulary=None,
-                        reach=reach,
-                        cache=PackageCache(),
-                        newest=None,
-                    )
-                    starts.append((at + 1 - len(read.messages), read.messages[-1].seq))
+            for end in range(64, 4 * reach.span + 1, 64):
+                await engine.post_many(
+                    [
+                        Message(id=f"m{at}", room="r", content=f"Message {at}.", at=NOW + at)
+                        for at in range(end - 64, end)
+                    ]
+                )
+                read = await load_history(
+                    engine.store,
+                    "r",
+                    counter=WordCounter(),
+                    vocabulary=None,
+                    reach=reach,
+                    cache=PackageCache(),
+                    newest=None,
+                )
+                starts.append((end - len(read.messages), read.messages[-1].seq))
             return starts
 
     starts = run(story())

@@ -7,7 +7,7 @@ import re
 from functools import partial
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import brimful
@@ -15,6 +15,7 @@ from brimful.engine import Engine
 from brimful.errors import InvalidValue, ProviderError, UnknownRecord
 from brimful.records import Memory, User
 from brimful.testing import ScriptedProvider
+from strategies import examples
 
 SENTENCES = ("I live in Paris.", "I live in Rome.", "I live nowhere.", "ok")
 
@@ -90,6 +91,7 @@ def test_a_correction_supersedes_what_was_known_and_undo_restores_it(learning_en
     run(story())
 
 
+@settings(max_examples=examples(50))
 @given(said=st.lists(st.sampled_from(SENTENCES), max_size=8), cut=st.integers(0, 8))
 def test_learning_twice_is_learning_once_and_undo_restores(said, cut):
     messages = [user(text, id=f"m{at}") for at, text in enumerate(said)]

@@ -10,8 +10,8 @@ from brimful.records import Snapshot
 from brimful.records.contexts import is_sampled
 from brimful.testing import ScriptedProvider
 
-TURNS = 30
-SMALL = {"window": 700, "completion": 100}
+TURNS = 15
+SMALL = {"window": 400, "completion": 50}  # room for some of the turns
 
 
 async def talk(engine, turns=TURNS):
