@@ -7,7 +7,6 @@ from contextlib import suppress
 import httpx2
 import pytest
 
-from brimful.engine.events import Emitter
 from brimful.errors import InvalidConfig, StoreUnavailable
 from brimful.records import Persona, Room
 from brimful.records.limits import UsageLimits
@@ -382,8 +381,7 @@ class Lookups:
 
 def make_limiter(database, clock, tasks):
     none = UsageLimits()
-    emitter = Emitter((), tenant="acme", clock=clock)
-    return Limiter(database, keys=none, users=none, tasks=tasks, emitter=lambda _: emitter, clock=clock)
+    return Limiter(database, keys=none, users=none, tasks=tasks, clock=clock)
 
 
 def test_without_limits_no_request_waits_for_the_store(clock):
@@ -435,7 +433,7 @@ def test_refused_requests_are_counted_in_the_metrics(limited):
     client = limited({"requests_per_minute": 1, "tokens_per_day": 20}, telemetry={"metrics": True})
     assert statuses(client, 2) == [200, 429]
     metrics = client.get("/metrics").text
-    assert 'brimful_limited_requests_total{kind="user",limit="requests_per_minute"} 1.0' in metrics
+    assert 'brimful_limits_hit_total{limit="user_requests_per_minute"} 1.0' in metrics
 
 
 @pytest.mark.parametrize(
