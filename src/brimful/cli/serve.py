@@ -157,7 +157,7 @@ def _announce(address: str, *, has_upstream: bool) -> None:
 
 T = TypeVar("T")
 
-SCOPES: Final = ("chat", "read", "write", "metrics", "admin")  # as in brimful.server, which is an extra
+SCOPES: Final = ("chat", "read", "write", "metrics", "admin", "keys")  # as in brimful.server, which is an extra
 API_KEY_EXAMPLES: Final = """\
 Examples:
   brimful api-key add --tenant acme --name "the support bot"
@@ -189,7 +189,7 @@ def add_api_key(  # noqa: PLR0913 - one argument per option
     *,
     name: Annotated[str, typer.Option("--name", metavar="NAME", help="Who the key is for.")],
     scopes: Annotated[
-        str, typer.Option("--scopes", metavar="LIST", help="Comma-separated: chat, read, write, metrics, admin.")
+        str, typer.Option("--scopes", metavar="LIST", help="Comma-separated: chat, read, write, metrics, admin, keys.")
     ] = "chat,read",
     user: Annotated[
         str | None, typer.Option("--user", metavar="ID", help="Bind the key to this user, for chats and /mcp.")

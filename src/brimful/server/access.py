@@ -26,9 +26,9 @@ from brimful.stores import Database
 from brimful.stores.admin.api_keys import parse_api_key
 from brimful.stores.admin.shared_state import Grant
 
-Scope = Literal["chat", "read", "write", "metrics", "admin"]
-"""What a key allows: sending requests to models, reading records, changing them, reading metrics, and seeing the names
-and the state of all tenants, though not their records."""
+Scope = Literal["chat", "read", "write", "metrics", "admin", "keys"]
+"""What a key allows: sending requests to models, reading records, changing them, reading metrics, seeing the names
+and the state of all tenants, though not their records, and managing the keys of its tenant."""
 SCOPES: Final[tuple[str, ...]] = get_args(Scope)
 KEY_HEADER: Final = "x-brimful-key"
 """For our API key, if the other headers carry a key for the upstream."""

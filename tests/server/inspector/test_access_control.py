@@ -75,6 +75,13 @@ WRITES = [
 ]
 
 
+KEYS = [
+    ("GET", "/keys", None),
+    ("POST", "/keys", {"name": "x", "scopes": ["keys"]}),
+    ("DELETE", "/keys/{key}", None),
+]
+
+
 @pytest.fixture
 def keyed(start, tmp_path):
     """Return a server that needs keys, two tenants' stories, and keys for them."""
@@ -84,16 +91,18 @@ def keyed(start, tmp_path):
         stories = {tenant: await tell_story(url, tenant) for tenant in ("acme", "other")}
         async with connect(url) as database:
             made = {}
-            for tenant, scopes in (("acme", ["read"]), ("acme", ["write"]), ("acme", ["chat"]), ("other", ["read"])):
+            acme = [("acme", [scope]) for scope in ("read", "write", "chat", "admin", "keys")]
+            for tenant, scopes in (*acme, ("other", ["read"]), ("other", ["keys"])):
                 _, made[tenant, scopes[0]] = await database.api_keys(tenant).create(name="x", scopes=scopes, at=1.0)
-            return stories, made
+            spare, _ = await database.api_keys("acme").create(name="spare", scopes=["chat"], at=1.0)
+            return stories, made, spare.id
 
-    stories, keys = asyncio.run(prepare())
+    stories, keys, spare = asyncio.run(prepare())
     client = start(require_keys=True, remember={"embedder": "none"})
 
     def ask(who, method, path, body=None):
         headers = {} if who is None else {"authorization": f"Bearer {keys[who]}"}
-        where = ROOT + path.replace("{id}", stories["acme"].first)
+        where = ROOT + path.replace("{id}", stories["acme"].first).replace("{key}", spare)
         return client.request(method, where, json=body, headers=headers)
 
     return ask
@@ -113,7 +122,7 @@ def keyed_client(start, tmp_path):
 
 
 def test_every_operation_needs_a_key(keyed):
-    for method, path, body in (*READS, *CHATS, *WRITES, ("GET", "/events", None)):
+    for method, path, body in (*READS, *CHATS, *WRITES, *KEYS, ("GET", "/events", None)):
         answer = keyed(None, method, path, body)
         assert (answer.status_code, answer.json()["error"]["code"]) == (401, "invalid_api_key"), path
 
@@ -138,6 +147,16 @@ def test_changing_needs_the_scope_write(keyed):
             assert keyed(("acme", scope), method, path, body).status_code == 403, path
     for method, path, body in WRITES:
         assert keyed(("acme", "write"), method, path, body).status_code in (200, 201), path
+
+
+def test_managing_keys_needs_the_scope_keys(keyed):
+    for method, path, body in KEYS:
+        for scope in ("read", "write", "chat", "admin"):
+            assert keyed(("acme", scope), method, path, body).status_code == 403, path
+    assert keyed(("other", "keys"), "DELETE", "/keys/{key}").status_code == 404
+    assert len(keyed(("other", "keys"), "GET", "/keys").json()["keys"]) == 2
+    for method, path, body in KEYS:
+        assert keyed(("acme", "keys"), method, path, body).status_code in (200, 201), path
 
 
 LEARN = {"messages": ["I love tea."], "user": "ada", "model": "gpt-4o"}

@@ -1,13 +1,15 @@
 """Responses match the schemas of the OpenAPI description."""
 
+import asyncio
 import json
 
 import jsonschema_rs
 
 from brimful.server.inspector.operations import OPERATIONS
 from brimful.server.openapi import openapi_document
-from server.inspector.conftest import ROOT
-from server.inspector.test_access_control import CHATS, READS, WRITES
+from brimful.stores import connect
+from server.inspector.conftest import ROOT, store_of
+from server.inspector.test_access_control import CHATS, KEYS, READS, WRITES
 from server.upstream import chat_answer
 
 DESCRIBED = json.loads(openapi_document())
@@ -33,6 +35,7 @@ PATHS = {
     "/lorebooks/teas": "/lorebooks/{id}",
     "/lorebooks/teas/entries": "/lorebooks/{id}/entries",
     "/lorebooks/teas/entries/teas/1": "/lorebooks/{id}/entries/{entry}",
+    "/keys/{key}": "/keys/{id}",
 }
 
 
@@ -63,8 +66,25 @@ def test_responses_match_their_schemas(client, kept, upstream):
             check(body, data["requestBody"]["content"]["application/json"]["schema"])
 
 
+def test_responses_about_keys_match_their_schemas(start, tmp_path):
+    async def prepare():
+        async with connect(store_of(tmp_path)) as database:
+            return await database.api_keys("acme").create(name="x", scopes=["keys"], at=1.0)
+
+    record, key = asyncio.run(prepare())
+    client = start(require_keys=True)
+    for method, path, body in KEYS:
+        answer = client.request(
+            method, ROOT + path.replace("{key}", record.id), json=body, headers={"x-brimful-key": key}
+        )
+        data = operation(method, path)
+        check(answer.json(), data["responses"][str(answer.status_code)]["content"]["application/json"]["schema"])
+        if body is not None:
+            check(body, data["requestBody"]["content"]["application/json"]["schema"])
+
+
 def test_all_operations_but_the_stream_are_tested():
-    tried = {(method, PATHS.get(path, path)) for method, path, _ in (*LEARNS, *READS, *CHATS, *WRITES, *ADMIN)}
+    tried = {(method, PATHS.get(path, path)) for method, path, _ in (*LEARNS, *READS, *CHATS, *WRITES, *ADMIN, *KEYS)}
     there = {(each.method, each.described_path.removeprefix(ROOT)) for each, _ in OPERATIONS}
     assert there - tried == {("GET", "/events")}
 

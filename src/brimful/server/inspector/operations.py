@@ -24,6 +24,7 @@ from brimful.server.inspector.context_cache import ContextCache
 from brimful.server.inspector.contexts import Contexts
 from brimful.server.inspector.events import Events
 from brimful.server.inspector.fitting import Fitting, FitView
+from brimful.server.inspector.keys import KeyList, Keys, NewKey, RevokedKey
 from brimful.server.inspector.operation import EVENT_STREAM, Operation, OperationHandler
 from brimful.server.inspector.records import LoreEntries, Memories, Messages, make_lorebooks, make_personas, make_rooms
 from brimful.server.inspector.runs import JanitorEndpoints, JanitorRuns
@@ -85,6 +86,7 @@ class Inspector:
             clock=clock,
         )
         self.janitor = JanitorEndpoints(tenants, models)
+        self.keys = Keys(tenants, clock=clock)
         self.sessions = sessions
         self.administration = Administration(
             tenants, running_jobs=running_jobs, reload=reload, shows_sessions=sessions is not None
@@ -174,6 +176,9 @@ OPERATIONS: Final[tuple[Row, ...]] = (
     _get("/jobs", "List background jobs", "administration.list_jobs", JobList, queries.JobsQuery, scope="admin"),
     _get("/status", "Show what the process holds in memory", "administration.status", Status, scope="admin"),
     _post("/reload", "Reload the configuration", "administration.reload", Reloaded, scope="admin"),
+    _get("/keys", "List API keys", "keys.list_all", KeyList, scope="keys"),
+    _post("/keys", "Make an API key", "keys.create", NewKey, queries.KeyBody, scope="keys", status=201),
+    _get("/keys/{id}", "Revoke an API key", "keys.revoke", RevokedKey, method="DELETE", scope="keys"),
     _get("/features", "Show which optional parts are on", "administration.features", Features),
     _get("/rooms", "List rooms", "rooms.list_page", record_views.RoomList, queries.ListQuery),
     _create("/rooms", "Create a room", "rooms.create", record_views.RoomView, queries.RoomBody),

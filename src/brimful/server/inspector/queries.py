@@ -9,6 +9,7 @@ from brimful.core.content import Role
 from brimful.engine.options import RetrievalOverrides
 from brimful.records import Lorebook, LoreEntry, Memory, MemoryType, Persona, Record, Room
 from brimful.records.memory import MemoryState
+from brimful.server.access import Scope
 from brimful.wires.registry import IncomingWire
 
 _Name = Annotated[str, Meta(min_length=1, max_length=1_000)]
@@ -93,6 +94,19 @@ class TenantsQuery(Input, frozen=True, kw_only=True):
 
     after: Annotated[str, Meta(max_length=1_000, description="`next` of the previous page.")] = ""
     limit: _PageSize = 100
+
+
+class KeyBody(Input, frozen=True, kw_only=True):
+    """A new API key. What is left out is limited as the key that makes it. `expires` is a Unix time."""
+
+    name: _Name
+    scopes: Annotated[tuple[Scope, ...], Meta(min_length=1)] = ("chat", "read")
+    user: _Name | None = None
+    expires: float | None = None
+    models: Annotated[tuple[_Name, ...], Meta(min_length=1, description="Patterns, such as `gpt-4o*`.")] | None = None
+    policies: Annotated[tuple[_Name, ...], Meta(min_length=1, description="The first one is the default.")] | None = (
+        None
+    )
 
 
 class JobsQuery(Input, frozen=True, kw_only=True):

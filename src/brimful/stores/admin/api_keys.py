@@ -18,7 +18,7 @@ from brimful.stores.transactions import Transactions
 
 PREFIX: Final = "bf-"
 _SECRET_BYTES: Final = 32  # random bytes; too many to guess, so a plain digest is enough
-_SCOPES_OF_ALL: Final = frozenset({"admin", "metrics"})  # what they show is about all users
+_SCOPES_OF_ALL: Final = frozenset({"admin", "metrics", "keys"})  # what they show is about all users
 _USE_SECONDS: Final = 60.0  # the time of last use is as precise as this, so that most requests write nothing
 _COLUMNS: Final = "id, name, scopes, created, revoked, user_id, expires, models, policies, used"
 _LIST: Final = f"SELECT {_COLUMNS} FROM api_keys WHERE tenant = :tenant ORDER BY created, id"  # noqa: S608 - constant
