@@ -1,12 +1,13 @@
 """The breaker belongs to the embedder: store failures are reported and do not count against it."""
 
 import asyncio
+import logging
 
 import numpy as np
 import pytest
 
 from brimful.engine import Engine
-from brimful.errors import EmbeddingError, StoreUnavailable
+from brimful.errors import EmbeddingError, SpendingLimitReached, StoreUnavailable
 from brimful.records import Message
 from brimful.retrieval.breaker import Breaker
 from brimful.retrieval.cache import Cache
@@ -56,6 +57,22 @@ def test_a_store_that_fails_opens_no_breaker(hang, cause):
         assert meanings.kind == "vector-search-failed"
         assert meanings.facts["cause"].startswith(cause)
     assert breaker.state(1.0) == "closed"
+
+
+def test_the_reason_of_each_failed_search_is_logged(caplog):
+    with caplog.at_level(logging.WARNING, "brimful.search"):
+        retrieved(Failing(), HashEmbedder(), Breaker(now=0.0), 1)
+    logged = [(record.levelname, record.search, record.error) for record in caplog.records]
+    assert logged == [("WARNING", search, "StoreUnavailable") for search in ("full-text", "vector")]
+    assert caplog.records[0].getMessage() == "search failed search=full-text error=StoreUnavailable"
+
+
+def test_a_spending_limit_is_not_logged_with_each_search(caplog):
+    embedder = HashEmbedder()
+    embedder.fail_with = SpendingLimitReached("tokens", limit=1.0, spent=1.0, reserved=0.0, until=9.0)
+    with caplog.at_level(logging.WARNING, "brimful.search"):
+        retrieved(Failing(), embedder, Breaker(now=0.0), 2)
+    assert [record.search for record in caplog.records] == ["full-text"] * 2
 
 
 @pytest.mark.parametrize("before", [1, 2])

@@ -13,6 +13,7 @@ import pytest
 from brimful.server.app import create_app
 from brimful.server.config import parse_config
 from brimful.server.connections import connection_settings
+from brimful.server.logs import get_fields
 from server.upstream import Upstream, serving
 
 _NONE = {}  # an environment without anything in it
@@ -39,7 +40,7 @@ def next_log_line():
     handler, level = QueueHandler(lines), log.level
     log.addHandler(handler)
     log.setLevel(logging.INFO)
-    yield lambda: json.loads(lines.get(timeout=60).getMessage())
+    yield lambda: get_fields(lines.get(timeout=60))
     log.removeHandler(handler)
     log.setLevel(level)
 

@@ -10,7 +10,8 @@ import pytest
 
 from brimful.errors import StoreUnavailable
 from brimful.server.config import Config
-from brimful.server.runner import LogFormatter, bind_socket, wait_for_store
+from brimful.server.logs import TextFormatter
+from brimful.server.runner import bind_socket, wait_for_store
 
 
 def test_small_answers_are_sent_at_once():
@@ -37,7 +38,7 @@ def test_a_message_cannot_forge_a_line_of_the_log():
     record = logging.LogRecord(
         "brimful", logging.WARNING, "", 0, "failed: %s", ("x\nERROR \x1b[31mforged\r\x9bdone",), None
     )
-    shown = LogFormatter("%(levelname)s %(message)s").format(record)
+    shown = TextFormatter("%(levelname)s %(message)s").format(record)
     assert shown == "WARNING failed: x\n    ERROR [31mforged\n    done"
 
 

@@ -1,5 +1,6 @@
 """`brimful serve` and `brimful api-key`: run the proxy and the web inspector, and manage their API keys."""
 
+import logging
 import re
 import time
 from collections.abc import Awaitable, Callable
@@ -114,6 +115,7 @@ def serve(  # noqa: PLR0913 - one argument per option
         raise typer.BadParameter("needs --upstream", param_hint="'--like' / '--window'")
     try:
         from brimful.server.config import load_config, parse_config  # noqa: PLC0415 - an extra
+        from brimful.server.logs import configure_logging  # noqa: PLC0415
         from brimful.server.proxy.upstreams import find_missing_keys  # noqa: PLC0415
         from brimful.server.runner import run  # noqa: PLC0415
     except ModuleNotFoundError as error:
@@ -134,8 +136,10 @@ def serve(  # noqa: PLR0913 - one argument per option
         data = {} if upstream is None else _upstream_config(upstream, like, window)
         file, read = _NO_FILE, partial(parse_config, data | options, _NO_FILE)
     settings = read()
+    configure_logging(settings.telemetry)
+    warn = output.warn if settings.telemetry.log_format == "text" else logging.getLogger("brimful.server").warning
     for warning in find_missing_keys(settings):
-        output.warn(warning)
+        warn(warning)
     run(
         settings,
         file=file,

@@ -135,7 +135,14 @@ def _get_parts(context: Context) -> dict[str, Any]:
 
 
 def log_build(
-    context: Context, *, tenant: str, room: str, persona: str | None, cached: bool, tokenized: int, seconds: float
+    context: Context,
+    *,
+    tenant: str,
+    room: str,
+    seconds: float,
+    persona: str | None = None,
+    cached: bool | None = None,
+    tokenized: int | None = None,
 ) -> None:
     """Log one line about a build, with its fields as `extra`: numbers and names, never content."""
     if not _builds.isEnabledFor(logging.INFO):

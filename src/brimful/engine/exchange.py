@@ -17,7 +17,7 @@ from brimful.core.notice import Notice
 from brimful.counting import make_overflow_report, make_usage_report
 from brimful.counting.usage import has_unknown_size
 from brimful.engine.calibration import get_default_route
-from brimful.engine.events import EventName, get_response_facts
+from brimful.engine.events import EventName, format_fields, get_response_facts
 from brimful.engine.prompt_cache import CacheUse, LastRequests
 from brimful.engine.writer import new_id
 from brimful.errors import BudgetExceeded, ContextOverflow, ProviderError
@@ -29,6 +29,8 @@ from brimful.threads import run_in_thread
 from brimful.wires import renderer_of
 
 _log = logging.getLogger("brimful.cache")
+_overflows = logging.getLogger("brimful.overflow")
+_overflows.addHandler(logging.NullHandler())
 _FEW_PACKAGES: Final = 64  # compared at once; more take milliseconds, in a thread
 _FEW_TOKENS: Final = 20_000  # more are compared in a thread
 _DEFAULT_SHRINK: Final = 0.75  # of the request, if the provider names no limit
@@ -121,8 +123,9 @@ class Exchange(Generic[P]):
         except ContextOverflow as overflow:
             context = await checked.get_context()
             smaller = None if context is None else await self._shrink(context, overflow)
-            if smaller is None:
+            if context is None or smaller is None:
                 raise
+            self._log_overflow(context, overflow)
             return await deliver(smaller)
         finally:
             checked.cancel()
@@ -153,6 +156,20 @@ class Exchange(Generic[P]):
             return await self._rebuild(context, get_retry_window(context, counted), notice) or prepared
         except BudgetExceeded:
             return prepared
+
+    def _log_overflow(self, context: Context, overflow: ContextOverflow) -> None:
+        """Log an error of the provider that the caller does not see."""
+        fields = {
+            "model": context.inputs.model.id,
+            "route": self._route,
+            "room": self._room,
+            "context": context.id,
+            "tokens": overflow.prompt,
+            "limit": overflow.window,
+            "rejected_by": "upstream",
+            "rebuilt": True,
+        }
+        _overflows.warning(format_fields("context_length_exceeded", fields), extra=fields)
 
     async def _shrink(self, context: Context, overflow: ContextOverflow) -> PreparedRequest[P] | None:
         report = await run_in_thread(

@@ -1,6 +1,7 @@
 """Hybrid search with a cache, a time limit, a circuit breaker, and a fallback to recent memories."""
 
 import asyncio
+import logging
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -63,6 +64,9 @@ _MAX_CAUSE_CHARS: Final = 200  # of an error message that is stored with a conte
 _NO_POSTINGS: Final = Postings(
     terms=(), document_frequency=(), documents=0, words=0, doc=(), seq=(), length=(), term=(), frequency=()
 )
+
+_log = logging.getLogger("brimful.search")
+_log.addHandler(logging.NullHandler())
 
 
 async def embed_checked(
@@ -201,6 +205,7 @@ class Retriever:
         except BrimfulError as error:
             cause = _cause(error)
             text = f"full-text search failed ({cause})"
+            _log_failure("full-text", error)
             return None, (Notice(kind="text-search-failed", text=text, facts={"cause": cause, "error": _name(error)}),)
 
     async def _vectors(
@@ -291,6 +296,8 @@ class Retriever:
         cause = f"took more than {self._time_limit:g} s" if isinstance(error, TimeoutError) else _cause(error)
         text = f"vector search failed ({cause}): using full-text search only"
         facts = {"cause": cause, "error": _name(error)}
+        if not isinstance(error, SpendingLimitReached):  # which is logged once a day, when it is reached
+            _log_failure("vector", error)
         return self._with_opening(Notice(kind="vector-search-failed", text=text, facts=facts))
 
     def _with_opening(self, notice: Notice) -> Notices:
@@ -579,6 +586,11 @@ def _name(error: BaseException) -> str:
     """
     reason = getattr(error, "status", None) or (type(error.__cause__).__name__ if error.__cause__ else "")
     return f"{type(error).__name__} {reason}".rstrip()
+
+
+def _log_failure(search: str, error: BaseException) -> None:
+    fields = {"search": search, "error": _name(error)}
+    _log.warning("search failed search=%(search)s error=%(error)s", fields, extra=fields)
 
 
 def _cause(error: BaseException) -> str:

@@ -43,7 +43,7 @@ from brimful.server.access import (
 )
 from brimful.server.background import BackgroundTasks, Shutdown, log_failure
 from brimful.server.config import Config, ModeName
-from brimful.server.endpoint import DEPLOYMENT, JSON, Endpoint, Gateway, Handler, error_response, log_request
+from brimful.server.endpoint import DEPLOYMENT, JSON, Endpoint, Gateway, Handler, error_response
 from brimful.server.errors import ApiError, method_not_allowed, unknown_path
 from brimful.server.inspector.catalogue import DEFAULT_MODEL, ContentCounter
 from brimful.server.inspector.operation import EVENT_STREAM
@@ -52,6 +52,7 @@ from brimful.server.inspector.served_models import ServedModels
 from brimful.server.inspector.sessions import Sessions
 from brimful.server.limits import Limiter
 from brimful.server.limits import check_prices as check_limit_prices
+from brimful.server.logs import REQUEST_HEADER, begin_request, log_request
 from brimful.server.mcp import McpEndpoint
 from brimful.server.openapi import ANSWER_HEADERS, openapi_document
 from brimful.server.page import API_PATHS, Page
@@ -395,7 +396,7 @@ def _browser_access(config: Config) -> Iterator[Middleware]:
 
 
 class ApiConventions:
-    """Middleware: answers of the API are neither cached nor sniffed.
+    """Middleware: each request has an id, and answers of the API are neither cached nor sniffed.
 
     A slash at the end of its paths is ignored, and Azure's paths are accepted.
     """
@@ -407,6 +408,7 @@ class ApiConventions:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        log_fields = begin_request(scope)
         _accept_azure_path(scope)
         if scope["raw_path"].startswith(_PROXY_PATHS) and scope["raw_path"].endswith(b"/"):
             scope["path"], scope["raw_path"] = scope["path"].rstrip("/"), scope["raw_path"].rstrip(b"/")
@@ -416,6 +418,7 @@ class ApiConventions:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(raw=message["headers"])
                 headers["x-content-type-options"] = "nosniff"
+                headers[REQUEST_HEADER] = log_fields["request_id"]
                 if is_api or "cache-control" not in headers:
                     headers["cache-control"] = "no-store"
                 message = {**message, "headers": headers.raw}

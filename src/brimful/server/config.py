@@ -37,6 +37,8 @@ UnknownPaths = Literal["forward", "refuse"]
 """What happens to requests for other paths of the APIs."""
 Authorization = Literal["server", "client"]
 """Whose API key is sent to an upstream."""
+LogFormat = Literal["text", "json"]
+"""Lines for people, or all of them as JSON."""
 
 ANY_MODEL: Final = "*"
 """The pattern of an upstream that serves whatever no other one does."""
@@ -55,6 +57,7 @@ _CHOICES: Final = {
     "wires": IncomingWire,
     "recall": RecallMode,
     "compaction": Compacting,
+    "log_format": LogFormat,
 }
 """Configuration keys with a fixed set of values."""
 _INVALID_CHOICE: Final = "Invalid enum value "
@@ -175,12 +178,16 @@ class RememberConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 
 class TelemetryConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Telemetry: `metrics` at `/metrics`, with a `tenant_label` on each, `otel` for OpenTelemetry, `logs` of builds."""
+    """Telemetry: `metrics` at `/metrics`, with a `tenant_label` on each, `otel` for OpenTelemetry, `logs` of builds.
+
+    `log_format` is that of the whole log.
+    """
 
     metrics: bool = False
     tenant_label: bool = False
     otel: bool = False
     logs: bool = False
+    log_format: LogFormat = "text"
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

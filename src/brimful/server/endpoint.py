@@ -1,7 +1,6 @@
 """Shared handling of every request: authentication, rate limits, body parsing, error responses and the access log."""
 
 import asyncio
-import logging
 import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any, Final, TypeVar
@@ -12,12 +11,13 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from brimful.core.validation import decode_json, find_duplicate_key, preview
-from brimful.errors import BrimfulError
+from brimful.errors import BrimfulError, BudgetExceeded, ContextOverflow
 from brimful.providers.connection import decompress, get_content_codings, split_tokens
 from brimful.server import access
 from brimful.server.access import Authenticator, Client, RateLimiter, require_scope
 from brimful.server.background import log_failure
 from brimful.server.errors import STATUS_CODES, ApiError, error_body, to_api_error
+from brimful.server.logs import log_overflow, log_request, read_trace_id
 from brimful.server.telemetry import Telemetry
 from brimful.server.work import WorkPool
 from brimful.threads import run_in_thread, use_threads
@@ -33,20 +33,11 @@ DEPLOYMENT: Final = "deployment"
 """The path parameter of requests to Azure's paths that names their model."""
 _CLIENT_CLOSED: Final = 499  # as in nginx: the client disconnected
 
-_log = logging.getLogger("brimful.access")
-
 T = TypeVar("T")
 Handler = Callable[[Request, Client, bytes], Awaitable[Response]]
 """Handles a request of a client, whose body has been read."""
 UploadHandler = Callable[[Request, Client, "Upload"], Awaitable[Response]]
 """Handles a request whose body is not JSON, and is read while it is handled."""
-
-
-def log_request(scope: Scope, status: int, *, started: float, now: float) -> None:
-    """Write the line of a request to the access log. The query is left out, because some clients put keys in it."""
-    line = {"at": started, "method": scope["method"], "path": scope["path"], "status": status}
-    seconds = round(max(0.0, now - started), 4)
-    _log.info(msgspec.json.encode(line | {"seconds": seconds} | scope.get("brimful", {})).decode())
 
 
 async def read_body(request: Request, limit: int) -> bytes:
@@ -211,7 +202,7 @@ class Endpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         clock = self._gateway.clock
         started, status = clock(), _CLIENT_CLOSED
-        log_fields: dict[str, Any] = scope.setdefault("brimful", {})
+        log_fields: dict[str, Any] = scope["brimful"]
 
         async def send_and_note(message: Message) -> None:
             nonlocal status
@@ -222,6 +213,9 @@ class Endpoint:
         request = Request(scope, receive)
         try:
             with self._gateway.telemetry.serving(scope["method"], self._path, request.headers) as set_status:
+                traced = self._gateway.telemetry.trace_headers() or request.headers
+                if trace := read_trace_id(traced.get("traceparent", "")):
+                    log_fields["trace_id"] = trace
                 try:
                     await self._handle(request, log_fields, send_and_note)
                 except ClientDisconnect:
@@ -252,6 +246,8 @@ class Endpoint:
             await self._reject(error, request, send)
         except BrimfulError as error:
             api_error = to_api_error(error, find_wire_by_path(request.scope["path"], request.headers))
+            if isinstance(error, BudgetExceeded | ContextOverflow):
+                log_overflow(error, log_fields)
             if api_error.kind == "internal":
                 log_failure(f"serving {request.url.path}", error)
             await self._reject(api_error, request, send)

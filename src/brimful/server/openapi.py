@@ -58,6 +58,7 @@ ANSWER_HEADERS: Final = {
     "X-Brimful-Context": "The id of the context.",
     "X-Brimful-Dropped": "What was left out, such as `messages=12 tokens=4811`.",
     "X-Brimful-Notice": "Why the request was forwarded without being counted.",
+    "X-Brimful-Request": "The id of the request in the log.",
     "X-Brimful-Upstream": "The name of the upstream that answered.",
 }
 

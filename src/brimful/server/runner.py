@@ -29,6 +29,7 @@ from brimful.errors import BrimfulError, InvalidConfig, StoreUnavailable
 from brimful.server.app import create_app
 from brimful.server.config import Config, TelemetryConfig, require_keys_or_loopback
 from brimful.server.connections import connection_settings
+from brimful.server.logs import configure_logging
 from brimful.server.reload import ReloadableApp, reread_config
 from brimful.stores import connect
 from brimful.telemetry.prometheus import MULTIPROCESS_VARIABLE, forget_process
@@ -143,12 +144,16 @@ class _Server(uvicorn.Server):
 
 
 def run(config: Config, *, file: str, announce: Announce, read: Callable[[], Config]) -> None:
-    """Serve until a stop signal. `announce` is called with the address, `read` reads the configuration again."""
+    """Serve until a stop signal. `read` reads the configuration again.
+
+    `announce` is called with the address, unless the log is JSON.
+    """
     require_keys_or_loopback(config, file)
     if _RELOAD is not None:
         signal.signal(_RELOAD, signal.SIG_IGN)  # until it can be handled
+    if config.telemetry.log_format == "json":
+        announce = _log_address
     app = create_app(config, file=file, read=read)
-    _configure_logging(config)
     asyncio.run(wait_for_store(partial(_check_store, config), config.limits.store_wait))
     with bind_socket(config, file) as listening:
         if config.workers == 1:
@@ -289,7 +294,7 @@ def _serve_as_worker(
 ) -> None:
     """Run one server process until it is stopped, or until its supervisor is gone."""
     Thread(target=_stop_with_parent, daemon=True).start()
-    _configure_logging(config)
+    configure_logging(config.telemetry)
     sys.setswitchinterval(_SWITCH_INTERVAL)
     app = create_app(config, file=file, read=read)
     app.on_request = _reload_others
@@ -323,6 +328,10 @@ def metrics_folder(config: Config) -> Iterator[None]:
 def _address(bound: socket.socket) -> str:
     host, port = bound.getsockname()[:2]
     return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+def _log_address(address: str) -> None:
+    _log.info("listening on %s", address)
 
 
 def _tune_gc() -> None:
@@ -383,30 +392,3 @@ async def wait_for_store(
                 _log.warning("waiting up to %g seconds for %s: %s", seconds, error.store, error.reason)
                 is_told = True
         await sleep(_STORE_PAUSE)
-
-
-class LogFormatter(logging.Formatter):
-    """Indents further lines of a record and removes control characters: a message may quote what a stranger wrote."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        """Return the text of a record."""
-        text = super().format(record)
-        if text.isprintable():
-            return text
-        first, *rest = text.splitlines() or [""]
-        lines = (first, *(f"    {line}" for line in rest))
-        return "\n".join("".join(mark for mark in line if mark.isprintable()) for line in lines)
-
-
-def _configure_logging(config: Config) -> None:
-    """Log one JSON line per request to standard output, and warnings to standard error, with builds if requested."""
-    for name, stream in (("brimful.access", sys.stdout), ("brimful", sys.stderr), ("uvicorn.error", sys.stderr)):
-        logger, handler = logging.getLogger(name), logging.StreamHandler(stream)
-        handler.setFormatter(LogFormatter("%(message)s" if stream is sys.stdout else "%(levelname)s %(message)s"))
-        logger.addHandler(handler)
-        logger.propagate = False
-        logger.setLevel(logging.INFO if stream is sys.stdout else logging.WARNING)
-    _log.setLevel(logging.INFO)  # says when the configuration was reloaded
-    if config.telemetry.logs:
-        for name in ("brimful.build", "brimful.breaker"):
-            logging.getLogger(name).setLevel(logging.INFO)

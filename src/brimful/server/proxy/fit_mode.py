@@ -27,7 +27,7 @@ from brimful.core.policy import Policy
 from brimful.core.recall import Recalled
 from brimful.core.selection import HistoryStart
 from brimful.counting import canonical_model_id, is_preloaded, preload, vocabulary_for
-from brimful.engine.events import get_build_facts
+from brimful.engine.events import get_build_facts, log_build
 from brimful.engine.exchange import PreparedRequest, ResponseDetails, ResponseRecorder, ResponseTarget
 from brimful.engine.prompt_cache import LastRequests
 from brimful.engine.writer import new_id
@@ -486,6 +486,7 @@ class FitMode:
         context, tenant, room = fitted.context, request.client.tenant, self.room(request)
         snapshot = Snapshot(id=context.id, room=room, at=request.at, context=context)
         await self._records.record(tenant, snapshot, is_sent=True)
+        log_build(context, tenant=tenant, room=room, seconds=fitted.seconds)
         events = self._telemetry.emitter(tenant)
         if events:
             await events.emit("assembled", room, **get_build_facts(context, seconds=fitted.seconds))

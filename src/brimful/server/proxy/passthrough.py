@@ -33,7 +33,7 @@ from brimful.server.limits import (
     uncountable,
 )
 from brimful.server.proxy.conversation import limited_user
-from brimful.server.proxy.exchange import make_error_event
+from brimful.server.proxy.exchange import make_error_event, note_cut
 from brimful.server.proxy.request import decode_header
 from brimful.server.proxy.stream import EdgeListener, WholeEventListener
 from brimful.server.proxy.upstreams import (
@@ -282,26 +282,29 @@ class ForwardedResponse(Response):
         self._ended = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        log_fields = scope["brimful"]
         try:
             await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
             last = b""
             try:
-                await run_until_disconnect(wait_for_disconnect(receive), self._stopping, self._pump(send))
+                await run_until_disconnect(wait_for_disconnect(receive), self._stopping, self._pump(send, log_fields))
             except (ApiError, ProviderError) as error:
-                scope["brimful"]["error"] = str(error)
+                note_cut(log_fields, error)
                 if not self._stream.is_event_stream:
                     return
                 last = make_error_event(error, self._wire)
             await send({"type": "http.response.body", "body": last, "more_body": False})
         except ClientDisconnect:
-            pass
+            log_fields["cut_by"] = "client"
         finally:
             with suppress(BrimfulError):
                 await self._connection.aclose()
             await self._settle()
 
-    async def _pump(self, send: Send) -> None:
+    async def _pump(self, send: Send, log_fields: dict[str, Any]) -> None:
+        log_fields["bytes"] = 0
         async for chunk in self._stream.chunks:
+            log_fields["bytes"] += len(chunk)
             if self._usage is not None:
                 self._usage.feed(chunk)
             await send({"type": "http.response.body", "body": chunk, "more_body": True})
