@@ -17,6 +17,8 @@ SMALL := ./packages/brimful-small
 DATA ?=
 # Benchmarks to run, separated by commas, or integrations to test. Default: all.
 ONLY ?=
+# How long `make chaos` runs. Default: until each part was killed once.
+REQUESTS ?=
 # A tarball with the source of Citus, or the pg_config of a PostgreSQL that has it.
 CITUS_TAR ?=
 PG_CONFIG ?=
@@ -87,9 +89,10 @@ citus: $(VENV)/.dev
 	CITUS_TAR='$(CITUS_TAR)' PG_CONFIG='$(PG_CONFIG)' $(BIN)/python tools/citus.py
 
 # Kills servers, workers, PgBouncer and PostgreSQL under load, one after the other, and checks that nothing is lost. On
-# Citus with CITUS_TAR or PG_CONFIG, as above.
+# Citus with CITUS_TAR or PG_CONFIG, as above. With REQUESTS=200000, a long run with a fault every half minute.
 chaos: pooler $(VENV)/.dev
-	CITUS_TAR='$(CITUS_TAR)' PG_CONFIG='$(PG_CONFIG)' $(BIN)/python tools/chaos.py $(if $(CITUS_TAR)$(PG_CONFIG),--citus)
+	CITUS_TAR='$(CITUS_TAR)' PG_CONFIG='$(PG_CONFIG)' $(BIN)/python tools/chaos.py \
+	  $(if $(CITUS_TAR)$(PG_CONFIG),--citus) $(if $(REQUESTS),--requests $(REQUESTS))
 
 # Property tests with new random examples. `make test` always uses the same ones.
 search: web $(VENV)/.dev

@@ -1,9 +1,13 @@
-"""Kill each part of a deployment under load, one after the other: `python tools/chaos.py [--citus]`, or `make chaos`.
+"""Disturb each part of a deployment under load: `python tools/chaos.py [--citus] [--requests N]`, or `make chaos`.
 
 Two servers, two workers, PgBouncer and PostgreSQL run on this machine; with `--citus`, a cluster of three (see
 citus.py). Clients of several tenants chat, post and read through both servers. They repeat requests only after a
 502, a 503 or a lost connection. At the end, everything acknowledged must be there once, with its vector, and only in
 its tenant.
+
+Each part is killed once. With `--requests`, the load goes on for that many requests, with another fault every half
+minute: parts are killed or stand still, the model fails, and the database's disk is full. What is never killed (a
+server and a worker) must not grow, and a user's limit must hold to the token.
 """
 
 import argparse
@@ -23,9 +27,10 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import Any
+from statistics import median
+from typing import Any, NamedTuple
 
 import citus
 import httpx2
@@ -44,8 +49,16 @@ TENANTS = [f"tenant{number}" for number in range(8)]
 ROOMS = ["tea", "garden"]  # the same ids in every tenant, for one client each
 STEADY = 4.0  # seconds under load before each kill
 DOWN = 4.0  # seconds before a part is started again
+PAUSE = 25.0  # between two faults of a long run
+SAMPLES = 10  # in a long run
+PLAIN = 12  # requests between two turns that are remembered, in a long run
+GROWTH = 1.25  # how much memory may grow from the second sample to the last
+DISK = "8g"  # of the database in a long run, in memory
+BILLED = 110  # tokens of each answer of the model
+ALLOWED = 300_000  # tokens that the limited user may use in a month
 PATIENCE = 300.0  # for a part to start, and for the rest of the work; the lease of a killed worker takes 90 seconds
 RETRIED = {502, 503}
+LIMITED = 402
 SETTINGS = "listen_addresses = '127.0.0.1'\nfsync = off\nmax_connections = 200\n"  # a kill is no power failure
 POOLER = """
 [databases]
@@ -66,6 +79,7 @@ store = "{store}"
 mode = "remember"
 require_keys = true
 background_work = false
+limits = {{ requests_per_minute = 1000000 }}
 [[upstreams]]
 name = "fake"
 url = "{upstream}/v1"
@@ -107,6 +121,11 @@ class Part:
         """Whether it was started and has not ended."""
         return self._process is not None and self._process.poll() is None
 
+    @property
+    def pid(self) -> int:
+        """The id of its process."""
+        return self._process.pid if self._process is not None else 0
+
     async def start(self) -> None:
         """Start it and wait until it is ready. PostgreSQL refuses to start while processes of the killed one end."""
         until = time.monotonic() + PATIENCE
@@ -128,6 +147,12 @@ class Part:
             self._process.send_signal(number)
             self._process.wait()
 
+    def send(self, number: int) -> None:
+        """Send a signal to it and to the processes that it started."""
+        for pid in (self.pid, *map(int, Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split())):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
+
     def _is_ready(self) -> bool:
         if not self.port:
             return self._log.read_text().count("working;") == self._starts
@@ -138,20 +163,39 @@ class Part:
 class Load:
     """Clients of all tenants, and what was acknowledged to them."""
 
-    def __init__(self, addresses: Sequence[str], keys: dict[str, str], faults: list[str]) -> None:
+    def __init__(self, addresses: Sequence[str], keys: dict[str, str], faults: list[str], *, plain: int = 0) -> None:
+        """Use these servers. Between two turns that are remembered, a client sends `plain` requests that are not."""
         self.acknowledged: dict[tuple[str, str], list[str]] = {}  # by tenant and room
         self.faults = faults
         self.requests: Counter[str] = Counter()
         self.done: list[tuple[str, float, float]] = []  # tenant, begin and end of each call, with its retries
         self.running = True
+        self.spent = 0  # tokens of answers that the limited user got
+        self._plain = plain
         self._addresses = addresses
         self._keys = keys
 
     async def run(self) -> None:
         """Run all clients until `running` is false."""
         async with httpx2.AsyncClient(timeout=60) as client, asyncio.TaskGroup() as group:
+            group.create_task(self._spend(client, TENANTS[0]))
             for number, (tenant, room) in enumerate(itertools.product(TENANTS, ROOMS)):
                 group.create_task(self._talk(client, tenant, room, number))
+
+    async def _spend(self, client: httpx2.AsyncClient, tenant: str) -> None:
+        """Send requests of one user until a limit stops them."""
+        headers = {"authorization": f"Bearer {self._keys[tenant]}", "x-brimful-mode": "fit"}
+        question = {"role": "user", "content": f"[{tenant}] How much is left?"}
+        body = {"model": "gpt-4o", "max_tokens": 10, "user": "spender", "messages": [question]}
+        for address in itertools.cycle(self._addresses):
+            with contextlib.suppress(httpx2.TransportError):
+                answer = await client.post(f"{address}/v1/chat/completions", json=body, headers=headers)
+                self.spent += BILLED if answer.is_success else 0
+                if answer.status_code == LIMITED:
+                    return
+            if not self.running:
+                return
+            await asyncio.sleep(0.05)
 
     async def _talk(self, client: httpx2.AsyncClient, tenant: str, room: str, first: int) -> None:
         """Chat, post and read in turn. Ids and rooms are those of the other tenants, too; texts name the tenant."""
@@ -176,6 +220,9 @@ class Load:
             await self._call(client, servers, tenant, "POST", path, json={"content": note, "id": f"{room}-{number}"})
             notes.append(note)
             await self._call(client, servers, tenant, "GET", path, params={"q": f"fence {number}"})
+            for _ in range(self._plain):
+                headers = {"x-brimful-mode": "fit"}
+                await self._call(client, servers, tenant, "POST", "/v1/chat/completions", json=body, headers=headers)
 
     async def _call(
         self, client: httpx2.AsyncClient, servers: Any, tenant: str, method: str, path: str, **options: Any
@@ -205,11 +252,13 @@ def foreign(text: str, tenant: str) -> set[str]:
 
 
 @contextlib.asynccontextmanager
-async def upstream(faults: list[str]) -> AsyncIterator[str]:
+async def upstream(faults: list[str], failing: asyncio.Event) -> AsyncIterator[str]:
     """Run a model that repeats the question, and notes requests with texts of several tenants."""
     numbers = itertools.count()
 
     async def answer(request: Request) -> JSONResponse:
+        if failing.is_set():
+            return JSONResponse({"error": {"message": "overloaded", "type": "server_error"}}, 503)
         body = (await request.body()).decode()
         question = json.loads(body)["messages"][-1]["content"]
         named = set(re.findall(r"tenant\d+", body))
@@ -233,6 +282,14 @@ def free_port() -> int:
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         return int(listening.getsockname()[1])
+
+
+def mount(folder: Path) -> Path:
+    """Make a disk in memory, which can be filled without harm."""
+    folder.mkdir()
+    folder.parent.chmod(0o755)  # the servers may run as another user
+    subprocess.run(["/usr/bin/mount", "-t", "tmpfs", "-o", f"size={DISK}", "none", folder], check=True)
+    return folder
 
 
 def databases(folder: Path, count: int) -> list[Part]:
@@ -301,6 +358,7 @@ async def prepare(url: str, *, distributed: bool) -> dict[str, str]:
                 await database.tenant(tenant).put(Room(id=f"{room}-notes"))
             scopes = ["chat", "read", "write"]
             _, keys[tenant] = await database.api_keys(tenant).create(name="chaos", scopes=scopes, at=time.time())
+        await database.limits(TENANTS[0]).set_own("user", "spender", {"tokens_per_month": ALLOWED})
     return keys
 
 
@@ -336,6 +394,109 @@ async def kill_all(parts: Sequence[Part], nodes: Sequence[Part], load: Load) -> 
         load.faults += [f"{other.name} ended when {part.name} was killed" for other in parts if not other.runs]
 
 
+class Fault(NamedTuple):
+    """Something that goes wrong for a few seconds."""
+
+    name: str
+    begin: Callable[[], object]
+    end: Callable[[], Awaitable[object]]
+
+
+def list_faults(parts: Sequence[Part], nodes: Sequence[Part], failing: asyncio.Event, disk: Path | None) -> list[Fault]:
+    """Return the faults of a long run, in turn. The first server and the first worker are only stopped for a while."""
+
+    async def recover(part: Part) -> None:
+        await part.start()
+        if part in nodes:
+            await answers(part)
+
+    async def resume(part: Part) -> None:
+        part.send(signal.SIGCONT)
+        await asyncio.sleep(0)
+
+    async def work_again() -> None:
+        failing.clear()
+
+    async def free(ballast: Path) -> None:
+        await asyncio.to_thread(ballast.unlink)
+        for part in nodes:
+            await recover(part)
+
+    faults = [Fault("the model fails", failing.set, work_again)]
+    for part in parts:
+        if not part.name.endswith(" 1"):
+            faults.append(Fault(f"{part.name} is killed", part.kill, lambda part=part: recover(part)))
+        faults.append(
+            Fault(
+                f"{part.name} stands still",
+                lambda part=part: part.send(signal.SIGSTOP),
+                lambda part=part: resume(part),
+            )
+        )
+    if disk is not None:
+        ballast = disk / "ballast"
+        faults.append(Fault("the disk is full", lambda: fill(ballast), lambda: free(ballast)))
+    return faults
+
+
+def fill(file: Path) -> None:
+    """Fill a disk with one file."""
+    free = os.statvfs(file.parent)
+    with file.open("wb") as ballast:
+        os.posix_fallocate(ballast.fileno(), 0, free.f_bavail * free.f_frsize)
+
+
+def measure(part: Part) -> tuple[float, int]:
+    """Return the memory of a process in MB, and the number of its open files."""
+    pages = int(Path(f"/proc/{part.pid}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6, len(list(Path(f"/proc/{part.pid}/fd").iterdir()))
+
+
+async def disturb(parts: Sequence[Part], nodes: Sequence[Part], load: Load, faults: list[Fault], requests: int) -> None:
+    """Cause one fault after the other until there were so many requests. Print what the parts use in between."""
+    steady = [part for part in parts if part.name in ("server 1", "worker 1")]
+    print(
+        "| requests | median | slowest | "
+        + " | ".join(f"{part.name}: MB, files" for part in steady)
+        + " | connections |"
+    )
+    print("|---" * (len(steady) + 4) + "|", flush=True)
+    turns, seen, kinds = itertools.cycle(faults), 0, Counter[str]()
+    memory: dict[str, list[float]] = {part.name: [] for part in steady}
+    for sample in range(1, SAMPLES + 1):
+        while len(load.done) < requests * sample // SAMPLES:
+            await asyncio.sleep(PAUSE)
+            fault = next(turns)
+            kinds[fault.name] += 1
+            fault.begin()
+            await asyncio.sleep(DOWN)
+            await fault.end()
+            load.faults += [f"{part.name} ended: {fault.name}" for part in parts if not part.runs]
+        waits = [end - begin for _, begin, end in load.done[seen:]] or [0.0]
+        seen = len(load.done)
+        used = [measure(part) for part in steady]
+        for part, (megabytes, _) in zip(steady, used, strict=True):
+            memory[part.name].append(megabytes)
+        connections = execute(nodes[0], "SELECT count(*) FROM pg_stat_activity WHERE datname = 'store'")[0] - 1
+        cells = [f"{seen:,}", f"{1_000 * median(waits):.0f} ms", f"{max(waits):.1f} s"]
+        cells += [f"{megabytes:.0f}, {files}" for megabytes, files in used]
+        print(f"| {' | '.join([*cells, str(connections)])} |", flush=True)
+    for name, values in memory.items():
+        load.faults += [f"the memory of {name} grew: {values}"] if values[-1] > GROWTH * values[1] else []
+    print(f"{kinds.total()} faults: " + ", ".join(f"{name} ({count})" for name, count in kinds.items()), flush=True)
+
+
+async def check_limit(url: str, load: Load) -> None:
+    """Check that the limited user was stopped at the limit, and that every answer was counted."""
+    async with connect(url) as database:
+        used = (await database.limits(TENANTS[0]).used("user", "spender", now=time.time()))["month"].tokens
+    print(
+        f"limit of {ALLOWED:,} tokens: {used:,} used, {load.spent:,} by {load.spent // BILLED:,} answers that arrived"
+    )
+    if not load.spent <= used <= ALLOWED:
+        load.faults.append(f"the limit of {ALLOWED} does not hold: {used} used, {load.spent} by answers that arrived")
+
+
 async def unfinished(database: Database) -> list[Job]:
     """Return jobs that embed or failed. Others come back again and again."""
     return [job for job in await database.list_jobs(limit=1_000) if job.kind == "embed" or job.error]
@@ -366,15 +527,25 @@ async def check(url: str, coordinator: Part, load: Load) -> int:
     return stored
 
 
+def summarize(load: Load, stored: int, folder: Path) -> None:
+    """Print what came of it."""
+    acknowledged = sum(map(len, load.acknowledged.values()))
+    print(f"{sum(load.requests.values())} requests: {dict(load.requests)}")
+    print(f"{acknowledged} messages acknowledged, {stored} stored, {len(load.faults)} faults; logs: {folder}")
+    print(*load.faults[:40], sep="\n")
+
+
 async def main() -> int:
     """Run everything, and return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--citus", action="store_true", help="on a cluster of three")
+    parser.add_argument("--requests", type=int, help="go on for so many requests; as root, the disk gets full, too")
     options = parser.parse_args()
     (citus.build if options.citus else citus.install)()
     program = shutil.which("pgbouncer", path=f"{os.environ['PATH']}:/usr/sbin") or sys.exit("install pgbouncer")
     folder = Path(tempfile.mkdtemp(prefix="brimful-chaos-"))
-    nodes = databases(folder, 3 if options.citus else 1)
+    disk = mount(folder / "disk") if options.requests and os.geteuid() == 0 else None
+    nodes = databases(disk or folder, 3 if options.citus else 1)
     port = free_port()
     url = f"postgresql://postgres@127.0.0.1:{port}/store"
     (folder / "pgbouncer.ini").write_text(POOLER.format(port=port, postgres=nodes[0].port))
@@ -384,7 +555,8 @@ async def main() -> int:
     parts = [pooler, *nodes]
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, signal.raise_signal, signal.SIGINT)
     try:
-        async with upstream(faults) as model:
+        failing = asyncio.Event()
+        async with upstream(faults, failing) as model:
             await create(nodes)
             await pooler.start()
             keys = await prepare(url, distributed=options.citus)
@@ -398,19 +570,23 @@ async def main() -> int:
             parts[2:2] = workers
             for part in parts[:4]:
                 await part.start()
-            load = Load([f"http://127.0.0.1:{port}" for port in ports], keys, faults)
+            plain = PLAIN if options.requests else 0
+            load = Load([f"http://127.0.0.1:{port}" for port in ports], keys, faults, plain=plain)
             clients = asyncio.create_task(load.run())
-            await kill_all(parts, nodes, load)
+            if options.requests:
+                await disturb(parts, nodes, load, list_faults(parts, nodes, failing, disk), options.requests)
+            else:
+                await kill_all(parts, nodes, load)
             load.running = False
             await asyncio.wait_for(clients, PATIENCE)
             stored = await check(url, nodes[0], load)
+            await check_limit(url, load)
     finally:
         for part in parts:
             part.kill(signal.SIGKILL if part not in nodes else signal.SIGQUIT)
-    acknowledged = sum(map(len, load.acknowledged.values()))
-    print(f"{sum(load.requests.values())} requests: {dict(load.requests)}")
-    print(f"{acknowledged} messages acknowledged, {stored} stored, {len(load.faults)} faults; logs: {folder}")
-    print(*load.faults[:40], sep="\n")
+        if disk is not None:
+            subprocess.run(["/usr/bin/umount", "--lazy", disk], check=True)  # noqa: ASYNC221 - nothing runs any more
+    summarize(load, stored, folder)
     return 1 if load.faults else 0
 
 
