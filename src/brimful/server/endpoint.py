@@ -204,10 +204,13 @@ class Endpoint:
         started, status = clock(), _CLIENT_CLOSED
         log_fields: dict[str, Any] = scope["brimful"]
 
+        log_fields["bytes"] = 0
+
         async def send_and_note(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
+            log_fields["bytes"] += len(message.get("body", b""))
             await send(message)
 
         request = Request(scope, receive)
@@ -219,7 +222,7 @@ class Endpoint:
                 try:
                     await self._handle(request, log_fields, send_and_note)
                 except ClientDisconnect:
-                    pass
+                    log_fields["cut_by"] = "client"
                 except Exception as error:  # noqa: BLE001 - the edge of the process: clients get an error in their format
                     log_failure(f"serving {scope['path']}", error)
                     if status == _CLIENT_CLOSED:

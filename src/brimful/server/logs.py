@@ -15,8 +15,10 @@ from starlette.types import Scope
 
 from brimful.engine.events import format_fields
 from brimful.engine.writer import new_id
-from brimful.errors import BudgetExceeded, ContextOverflow
+from brimful.errors import BrimfulError, BudgetExceeded, ContextOverflow, ProviderError
 from brimful.server.config import TelemetryConfig
+from brimful.server.errors import ApiError
+from brimful.server.proxy.upstreams import describe_outage
 
 ACCESS_LOG: Final = "brimful.access"
 REQUEST_HEADER: Final = "x-brimful-request"
@@ -71,6 +73,18 @@ def log_overflow(error: BudgetExceeded | ContextOverflow, request: Mapping[str, 
     else:
         fields |= {"tokens": error.prompt, "limit": error.window, "rejected_by": "upstream"}
     _log.warning(format_fields("context_length_exceeded", fields), extra=fields)
+
+
+def note_cut(request: dict[str, Any], error: ApiError | BrimfulError) -> None:
+    """Note for the log who ended an answer before it was complete, and why."""
+    is_upstreams = isinstance(error, ProviderError) or (isinstance(error, ApiError) and error.kind == "upstream")
+    request["cut_by"] = "upstream" if is_upstreams else "server"
+    if isinstance(error, ProviderError) and (error.status is not None or error.body):
+        request["error"] = describe_outage(error)  # its own words may quote content
+    else:
+        request["error"] = str(error) if isinstance(error, ApiError | ProviderError) else type(error).__name__
+    if isinstance(error, BudgetExceeded | ContextOverflow):
+        log_overflow(error, request)
 
 
 def get_fields(record: logging.LogRecord) -> dict[str, Any]:

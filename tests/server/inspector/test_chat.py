@@ -334,8 +334,10 @@ def test_a_client_that_leaves_ends_the_stream(service, upstream, next_log_line, 
     with stream(service, content="When?") as response:
         next(response.iter_bytes())
     assert upstream.left.wait(60)
-    while next_log_line()["path"] != f"{ROOT}/rooms/general/respond":
+    while (line := next_log_line())["path"] != f"{ROOT}/rooms/general/respond":
         pass
+    assert line["cut_by"] == "client"
+    assert line["bytes"] > 0
     assert [text[:2] for _, text in texts()] == ["Wh", "Te"], "what has arrived is stored"
 
 
@@ -356,10 +358,12 @@ def test_a_server_that_stops_says_so_in_the_stream():
                 stopping.set()
 
         response = await ReplyEvents(events(), stopping).start()
-        await response({}, asyncio.Event().wait, send)
-        return sent, closed.is_set()
+        log_fields = {}
+        await response({"brimful": log_fields}, asyncio.Event().wait, send)
+        return sent, closed.is_set(), log_fields
 
-    sent, closed = asyncio.run(story())
+    sent, closed, log_fields = asyncio.run(story())
+    assert log_fields["cut_by"] == "server"
     assert sent[1].startswith(b"event: chunk\n")
     assert sent[2].startswith(b"event: error\n")
     assert b"shutting_down" in sent[2]

@@ -54,6 +54,7 @@ from brimful.server.inspector.views import (
     to_view,
 )
 from brimful.server.limits import UNLIMITED, Admission, LimitedProvider, Limiter
+from brimful.server.logs import note_cut
 from brimful.server.proxy.upstreams import upstream_errors
 from brimful.server.tenants import Tenants
 from brimful.threads import run_in_thread
@@ -375,17 +376,17 @@ class ReplyEvents(HttpResponse):
         return self
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        del scope
+        log_fields = scope["brimful"]
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
         last = b""
         try:
             await run_until_disconnect(wait_for_disconnect(receive), self._stopping, self._pump(send))
         except ClientDisconnect:
+            log_fields["cut_by"] = "client"
             return
-        except ApiError as error:
-            last = _encode_error(error)
-        except BrimfulError as error:
-            last = _encode_error(to_api_error(error, default_wire()))
+        except (ApiError, BrimfulError) as error:
+            note_cut(log_fields, error)
+            last = _encode_error(error if isinstance(error, ApiError) else to_api_error(error, default_wire()))
         await send({"type": "http.response.body", "body": last, "more_body": False})
 
     async def _pump(self, send: Send) -> None:

@@ -17,7 +17,7 @@ from starlette.types import Receive, Scope, Send
 from brimful.core.context import Context
 from brimful.core.notice import Notice
 from brimful.engine.exchange import Exchange, PreparedRequest
-from brimful.errors import BrimfulError, ContextOverflow, ProviderError
+from brimful.errors import BrimfulError, ProviderError
 from brimful.providers import HttpStream
 from brimful.records.reply import FinishReason, Reply
 from brimful.records.usage import UsageReport
@@ -25,11 +25,11 @@ from brimful.server.background import BackgroundTasks
 from brimful.server.endpoint import run_until_disconnect, wait_for_disconnect
 from brimful.server.errors import ApiError, error_body, to_api_error
 from brimful.server.limits import UNRESERVED, Reservation, released_on_failure
-from brimful.server.logs import log_overflow
+from brimful.server.logs import note_cut
 from brimful.server.proxy.recall_rounds import Rebuilds, RecallLimits, RecallSession
 from brimful.server.proxy.request import ProxyRequest, ProxyResult, RecordState, record_error
 from brimful.server.proxy.stream import StreamListener, UsageFilter, wait_for_first_event
-from brimful.server.proxy.upstreams import describe_outage, get_response_headers
+from brimful.server.proxy.upstreams import get_response_headers
 from brimful.server.telemetry import Telemetry
 from brimful.wires import Wire
 from brimful.wires.rounds import JoinedAnswer
@@ -161,16 +161,6 @@ def make_error_event(error: ApiError | ProviderError, wire: Wire) -> bytes:
     return before + error_body(api_error, wire) + after
 
 
-def note_cut(log_fields: dict[str, Any], error: ApiError | ProviderError) -> None:
-    """Note in the log who cut a stream, and why."""
-    is_ours = isinstance(error, ApiError) and error.kind == "shutting_down"
-    log_fields["cut_by"] = "server" if is_ours else "upstream"
-    if isinstance(error, ProviderError) and (error.status is not None or error.body):
-        log_fields["error"] = describe_outage(error)  # its own words may quote content
-    else:
-        log_fields["error"] = str(error)
-
-
 class StreamingAnswer(Response):
     """Forwards a stream as it comes.
 
@@ -201,7 +191,6 @@ class StreamingAnswer(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self._log_fields = scope["brimful"]
-        self._log_fields["bytes"] = 0
         ended = False
         try:
             await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
@@ -247,7 +236,6 @@ class StreamingAnswer(Response):
     async def _send_visible(self, send: Send, chunk: bytes) -> None:
         visible = chunk if self._usage_filter is None else self._usage_filter.feed(chunk)
         if visible:
-            self._log_fields["bytes"] += len(visible)
             await send({"type": "http.response.body", "body": visible, "more_body": True})
 
     async def _follow(self, session: RecallSession) -> None:
@@ -282,8 +270,6 @@ class StreamingAnswer(Response):
             await send({"type": "http.response.body", "body": self._rest(), "more_body": False})
 
     async def _end_with_error(self, send: Send, error: ApiError | ProviderError) -> None:
-        if isinstance(error, ContextOverflow):
-            log_overflow(error, self._log_fields)
         note_cut(self._log_fields, error)
         last = self._rest() + make_error_event(error, self._answer.request.wire)
         await send({"type": "http.response.body", "body": last, "more_body": False})

@@ -32,8 +32,9 @@ from brimful.server.limits import (
     released_on_failure,
     uncountable,
 )
+from brimful.server.logs import note_cut
 from brimful.server.proxy.conversation import limited_user
-from brimful.server.proxy.exchange import make_error_event, note_cut
+from brimful.server.proxy.exchange import make_error_event
 from brimful.server.proxy.request import decode_header
 from brimful.server.proxy.stream import EdgeListener, WholeEventListener
 from brimful.server.proxy.upstreams import (
@@ -287,7 +288,7 @@ class ForwardedResponse(Response):
             await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
             last = b""
             try:
-                await run_until_disconnect(wait_for_disconnect(receive), self._stopping, self._pump(send, log_fields))
+                await run_until_disconnect(wait_for_disconnect(receive), self._stopping, self._pump(send))
             except (ApiError, ProviderError) as error:
                 note_cut(log_fields, error)
                 if not self._stream.is_event_stream:
@@ -301,10 +302,8 @@ class ForwardedResponse(Response):
                 await self._connection.aclose()
             await self._settle()
 
-    async def _pump(self, send: Send, log_fields: dict[str, Any]) -> None:
-        log_fields["bytes"] = 0
+    async def _pump(self, send: Send) -> None:
         async for chunk in self._stream.chunks:
-            log_fields["bytes"] += len(chunk)
             if self._usage is not None:
                 self._usage.feed(chunk)
             await send({"type": "http.response.body", "body": chunk, "more_body": True})
