@@ -7,6 +7,7 @@ RUN npm install --no-save && npm run build
 
 FROM python:3.13-slim AS wheel
 WORKDIR /src
+SHELL ["/bin/bash", "-o", "pipefail", "-c"]
 COPY . .
 COPY --from=page /src/src/brimful/server/static src/brimful/server/static
 RUN sed -n '/^pip==/,/[^\\]$/p' constraints.txt | pip install --no-cache-dir --requirement /dev/stdin \
@@ -15,6 +16,7 @@ RUN sed -n '/^pip==/,/[^\\]$/p' constraints.txt | pip install --no-cache-dir --r
  && python tools/requirements.py encryption mcp metrics postgres prices server > /wheels/requirements.txt
 
 FROM python:3.13-slim
+SHELL ["/bin/bash", "-o", "pipefail", "-c"]
 COPY constraints.txt /tmp/
 COPY --from=wheel /wheels /tmp/wheels
 RUN sed -n '/^pip==/,/[^\\]$/p' /tmp/constraints.txt | pip install --no-cache-dir --requirement /dev/stdin \

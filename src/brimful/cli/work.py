@@ -45,6 +45,7 @@ Examples:
   brimful work --failed
   brimful work --retry"""
 
+_BEAT_SECONDS: Final = 10.0  # between two touches of the heartbeat file
 _MAX_JOBS: Final = 1_000  # listed, or retried per read
 _NEEDED_OPTIONS: Final = {
     "embed": "--embedder",
@@ -91,6 +92,10 @@ def work(  # noqa: PLR0913 - one argument per option
     concurrency: Annotated[
         int, typer.Option("--concurrency", min=1, max=256, metavar="N", help="Number of concurrent jobs.")
     ] = 4,
+    heartbeat: Annotated[
+        Path | None,
+        typer.Option("--heartbeat", metavar="FILE", help="Touch this file every 10 seconds, for liveness probes."),
+    ] = None,
     once: Annotated[bool, typer.Option("--once", help="Do the jobs that are due now, and exit.")] = False,
     failed: Annotated[bool, typer.Option("--failed", help="List failed jobs, and exit.")] = False,
     retry: Annotated[bool, typer.Option("--retry", help="Make failed jobs due now, and exit.")] = False,
@@ -143,7 +148,11 @@ def work(  # noqa: PLR0913 - one argument per option
         find_billed_model(settings.embedder),
     )
     _check_kinds(settings)
-    total, failures = asyncio.run(_work(db, settings, concurrency=concurrency, once=once, as_json=as_json))
+    if heartbeat is not None:
+        _check_heartbeat(heartbeat)
+    total, failures = asyncio.run(
+        _work(db, settings, concurrency=concurrency, heartbeat=heartbeat, once=once, as_json=as_json)
+    )
     if once and not as_json:
         output.write(f"{plural(total - failures, 'job')} done" + (f", {failures:,} failed" if failures else ""))
     if failures:
@@ -171,7 +180,18 @@ def _check_kinds(settings: "WorkSettings") -> None:
         raise typer.BadParameter(reason, param_hint="'--model' / '--provider' / '--focus'")
 
 
-async def _work(db: str, settings: "WorkSettings", *, concurrency: int, once: bool, as_json: bool) -> tuple[int, int]:
+def _check_heartbeat(file: Path) -> None:
+    """Reject a file that cannot be touched. It does not exist before the worker is ready."""
+    try:
+        file.touch()
+        file.unlink()
+    except OSError as error:
+        raise typer.BadParameter(f"{file} cannot be written: {error.strerror}", param_hint="'--heartbeat'") from None
+
+
+async def _work(
+    db: str, settings: "WorkSettings", *, concurrency: int, heartbeat: Path | None, once: bool, as_json: bool
+) -> tuple[int, int]:
     """Work until nothing is due or a stop signal comes. Returns the number of jobs, and how many of them failed."""
     from brimful.engine.worker import Worker  # noqa: PLC0415 - see above
     from brimful.stores import connect  # noqa: PLC0415 - see above
@@ -194,6 +214,7 @@ async def _work(db: str, settings: "WorkSettings", *, concurrency: int, once: bo
     )
     loop = asyncio.get_running_loop()
     stops: list[asyncio.Task[None]] = []
+    beating: asyncio.Task[None] | None = None
     for number in (signal.SIGINT, signal.SIGTERM):
         with contextlib.suppress(NotImplementedError):  # on Windows, where Ctrl-C just interrupts
             loop.add_signal_handler(number, lambda: stops.append(loop.create_task(worker.stop())))
@@ -204,11 +225,21 @@ async def _work(db: str, settings: "WorkSettings", *, concurrency: int, once: bo
         else:
             output.warn("working; Ctrl-C stops")
             await worker.open_store()
+            beating = None if heartbeat is None else loop.create_task(_beat(heartbeat))
             await worker.run()
         await worker.stop()
     finally:
+        if beating is not None:
+            beating.cancel()
         await database.close()
     return len(reports), sum(each.outcome == "failed" for each in reports)
+
+
+async def _beat(file: Path) -> None:
+    """Touch a file as long as the event loop runs."""
+    while True:
+        await asyncio.to_thread(file.touch)
+        await asyncio.sleep(_BEAT_SECONDS)
 
 
 def _engine_opener(database: "Database", settings: "WorkSettings") -> "Callable[[str], Awaitable[Engine]]":
