@@ -211,3 +211,15 @@ def test_spans_continue_the_clients_trace(start, upstream, exporter, mode):
     forwarded = upstream.requests[0][1]["traceparent"]
     assert forwarded.split("-")[1:3] == ["0af7651916cd43dd8448eb211c80319c", format(served.context.span_id, "016x")]
     assert not [span for span in spans.values() if "hazelnut" in span.to_json()]
+
+
+def test_the_log_names_the_trace(start, exporter, next_log_line):
+    exporter.clear()
+    client = start(telemetry={"otel": True})
+    parent = {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}
+    assert client.post(CHAT, json=HI, headers=parent).status_code == 200
+    assert next_log_line()["trace_id"] == "0af7651916cd43dd8448eb211c80319c"
+    exporter.clear()
+    assert client.post(CHAT, json=HI).status_code == 200
+    served = exporter.until(f"POST {CHAT}")[f"POST {CHAT}"]
+    assert next_log_line()["trace_id"] == format(served.context.trace_id, "032x")
