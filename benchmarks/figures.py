@@ -24,7 +24,7 @@ from brimful.records import Snapshot
 from brimful.records.statistics import Statistics
 from brimful.stores import connect
 from brimful.stores.log.contexts import make_build
-from brimful.stores.log.tallies import ALL_ROOMS, DAY, HOUR, Tally, TallyKey, tally_build
+from brimful.stores.log.tallies import DAY, HOUR, Scope, Tally, TallyKey, tally_build
 from brimful.stores.store import Store
 from peers import MODEL
 from tables import Section, duration, table
@@ -129,7 +129,7 @@ class Bulk:
         for hour in range(first, first + DAY):
             for at, tally in self._write_hour(hour).items():
                 daily.setdefault(at, Tally()).add(tally)
-        self._tally([(ALL_ROOMS, DAY, first, at, tally) for at, tally in daily.items()])
+        self._tally("all", [("", DAY, first, at, tally) for at, tally in daily.items()])
 
     def _write_hour(self, hour: int) -> dict[int, Tally]:
         hourly: dict[int, Tally] = {}
@@ -139,9 +139,11 @@ class Bulk:
             hourly.setdefault(at, Tally()).add(self._bursts[at])
             name, sizes = f"r{hour}-{room}", ((1, hour), (DAY, hour // DAY * DAY))
             of_rooms += [(name, size, first, at, self._bursts[at]) for size, first in sizes]
-        self._tally([(ALL_ROOMS, 1, hour, at, tally) for at, tally in hourly.items()])
-        self._tally(of_rooms)
-        self._connection.executemany("INSERT INTO log VALUES (?, ?, 'build', ?, ?, ?, ?, ?, ?, ?)", self._events(hour))
+        self._tally("all", [("", 1, hour, at, tally) for at, tally in hourly.items()])
+        self._tally("room", of_rooms)
+        self._connection.executemany(
+            "INSERT INTO log VALUES (?, ?, 'build', ?, ?, ?, ?, ?, ?, '', '', ?)", self._events(hour)
+        )
         self.place += self._rooms * BURST
         return hourly
 
@@ -159,12 +161,13 @@ class Bulk:
     def _sort_of(self, hour: int, room: int) -> int:
         return (hour + room) % len(self._sorts)
 
-    def _tally(self, rows: Sequence[tuple[str, int, int, int, Tally]]) -> None:
+    def _tally(self, scope: Scope, rows: Sequence[tuple[str, int, int, int, Tally]]) -> None:
         self._connection.executemany(
-            "INSERT INTO tallies VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO tallies VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
-                (TENANT, room, size, hour, *msgspec.structs.astuple(self._sorts[at]), msgspec.json.encode(tally))
-                for room, size, hour, at, tally in rows
+                (TENANT, scope, owner, size, hour, sort.persona, sort.model, sort.policy, msgspec.json.encode(tally))
+                for owner, size, hour, at, tally in rows
+                for sort in (self._sorts[at],)
             ),
         )
 

@@ -101,6 +101,8 @@ METHODS = {
     "undo_janitor": ({}, {}),
     "make_summarizer": ({}, {}),
     "own_spending": ({}, {}),
+    "statistics": ({}, {}),
+    "usage": ({}, {}),
 }
 
 

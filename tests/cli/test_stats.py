@@ -154,6 +154,25 @@ def test_statistics_are_grouped(run, run_json, keep, by, keys):
     assert [line.split()[0] for line in lines] == [by, *keys]
 
 
+def test_usage_by_user_and_by_api_key(run, run_json, keep):
+    key = run_json("api-key", "add", "--name", "the bot")["id"]
+    keep(built("s1", user="ada", key=key), built("s2", user="bob", key="gone"), built("s3"), answered("a1", "s1"))
+    by_user = run_json("stats", "--by", "user")
+    assert [(each["key"], each["contexts"], each["answers"]["prompt"]) for each in by_user] == [
+        ("ada", 1, 1000),
+        ("bob", 1, 0),
+    ]
+    assert {(each["key"], each["name"]) for each in run_json("stats", "--by", "key")} == {
+        (key, "the bot"),
+        ("gone", ""),
+    }
+    assert f"the bot ({key})" in run("stats", "--by", "key").stdout
+    [ada] = run_json("stats", "--user", "ada")
+    assert (ada["contexts"], "own_calls" in ada) == (1, False)
+    assert run("stats", "--key", key).stdout.startswith(f"Statistics for the bot ({key}) (all time):")
+    assert run("stats", "--user", "eve").stdout == "no contexts match\n"
+
+
 def test_days_and_hours_follow_each_other(run_json, keep):
     keep(*(built(f"s{n}", at=float(86_400 * n + 7)) for n in (9, 0, 3)))
     assert [each["key"] for each in run_json("stats", "--by", "day")] == ["1970-01-01", "1970-01-04", "1970-01-10"]
@@ -221,6 +240,7 @@ def test_missing_memories_are_reported_with_the_breaker(run, keep, off, on, told
         (["--by", "week"], "--by"),
         (["--model", "gpt-4o"], "needs --counts"),
         (["--counts", "--by", "day"], "cannot be combined with --counts"),
+        (["--user", "ada", "--room", "general"], "only one of --room, --user and --key"),
         (["--last", "soon"], "is not a duration such as 90m, 24h or 7d"),
     ],
 )

@@ -299,6 +299,34 @@ def test_a_request_that_names_no_policy_gets_the_first_of_its_key(start, make_ke
     assert fitted.json()["policy"] == "window"
 
 
+@pytest.mark.parametrize("mode", ["fit", "remember"])
+def test_usage_is_counted_by_user_and_by_key(start, make_key, tmp_path, mode):
+    (ada, key), (bob, other) = make_key(), make_key(user="bob")
+    client = start(require_keys=True, mode=mode)
+    for headers in (bearer(key) | {"x-brimful-user": "ada"}, bearer(other)):
+        assert client.post(CHAT, json=HI, headers=headers).status_code == 200
+    client.post("/brimful/v1/fit", json={"request": HI}, headers=bearer(key))
+    start.stop()  # records are written after the answers
+
+    async def count(by):
+        async with connect(f"sqlite:///{tmp_path}/brimful.db") as database:
+            found = await database.tenant("acme").statistics(by=by)
+            return {each.key: (each.contexts, each.answers.prompt) for each in found}
+
+    assert asyncio.run(count("user")) == {"ada": (1, 12), "bob": (1, 12)}
+    assert asyncio.run(count("key")) == {ada.id: (2, 12), bob.id: (1, 12)}
+    later = start(require_keys=True)
+    [found] = later.get("/brimful/v1/statistics?user=bob", headers=bearer(key)).json()["statistics"]
+    assert found["contexts"] == 1
+
+
+def test_in_fit_mode_a_bound_key_speaks_for_its_user_only(start, make_key, upstream):
+    _, key = make_key(user="ada")
+    refused = start(require_keys=True).post(CHAT, json=HI, headers=bearer(key) | {"x-brimful-user": "bob"})
+    assert (refused.status_code, refused.json()["error"]["code"]) == (403, "bound_key")
+    assert upstream.requests == []
+
+
 def test_scopes_limit_a_key(start, make_key):
     client = start(require_keys=True)
     _, chats = make_key(scopes=["chat"])

@@ -145,6 +145,7 @@ async def logged(store):
     await store.follow("0")
     await store.statistics(since=1.0, until=90_000.0, persona="p", room="general", by="day")
     await store.statistics()
+    await store.statistics(since=1.0, until=90_000.0, by="user")
 
 
 async def observed(store):
@@ -212,9 +213,13 @@ def broad(line):
         ("SELECT number, id, model, route", "usage_reports USING INDEX usage_reports_by_model (tenant=? AND model=?"),
         (
             "SELECT 0, body FROM tallies",
-            "tallies USING PRIMARY KEY (tenant=? AND room=? AND size=? AND hour=? AND persona=?",
+            "tallies USING PRIMARY KEY (tenant=? AND scope=? AND owner=? AND size=? AND hour=? AND persona=?",
         ),
-        ("SELECT hour, persona", "tallies USING PRIMARY KEY (tenant=? AND room=? AND size=? AND hour>? AND hour<?)"),
+        (
+            "SELECT hour, persona",
+            "tallies USING PRIMARY KEY (tenant=? AND scope=? AND owner=? AND size=? AND hour>? AND hour<?)",
+        ),
+        ("SELECT hour, persona", "tallies USING INDEX tallies_by_hour (tenant=? AND scope=? AND size=? AND hour>? AND"),
         ("SELECT at, persona", "log USING INDEX log_by_time (tenant=? AND at>? AND at<?)"),
         ("SELECT position, kind, item FROM log", "log USING PRIMARY KEY (tenant=? AND position>?)"),
         ("SELECT l.position", "l USING PRIMARY KEY (tenant=? AND position<?)"),

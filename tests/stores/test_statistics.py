@@ -47,7 +47,9 @@ def events(draw):
     for number in range(draw(st.integers(0, 8))):
         room, persona = draw(st.sampled_from(["one", "two"])), draw(st.sampled_from([None, "a", "b"]))
         context = CONTEXTS[draw(st.integers(0, len(CONTEXTS) - 1))]
-        found.append(Snapshot(id=f"s{number}", room=room, persona=persona, at=draw(moments()), context=context))
+        user, key = draw(st.sampled_from([None, "ada", "bob"])), draw(st.sampled_from([None, "k1", "k2"]))
+        who = {"persona": persona, "user": user, "key": key}
+        found.append(Snapshot(id=f"s{number}", room=room, **who, at=draw(moments()), context=context))
     for number in range(draw(st.integers(0, 6))):
         of = draw(st.integers(0, 8))
         usage = draw(
@@ -67,7 +69,7 @@ async def save_all(store, given):
         await (store.save_context(each) if isinstance(each, Snapshot) else store.save_response(each))
 
 
-def chosen(given, since=None, until=None, persona=None, room=None):
+def chosen(given, *, since=None, until=None, persona=None, room=None, user=None, key=None):
     built = {each.id: each for each in given if isinstance(each, Snapshot)}
     return [
         (each, built.get(each.context) if isinstance(each, Response) else each)
@@ -75,13 +77,15 @@ def chosen(given, since=None, until=None, persona=None, room=None):
         if (since is None or each.at >= since)
         and (until is None or each.at < until)
         and (room is None or each.room == room)
-        and (persona is None or _persona(each, built) == persona)
+        and (persona is None or _who(each, built, "persona") == persona)
+        and (user is None or _who(each, built, "user") == user)
+        and (key is None or _who(each, built, "key") == key)
     ]
 
 
-def _persona(each, built):
+def _who(each, built, field):
     of = built.get(each.context) if isinstance(each, Response) else each
-    return (of.persona or "") if of else ""
+    return (getattr(of, field) or "") if of else ""
 
 
 def by_hand(pairs):
@@ -189,30 +193,36 @@ def shown(figures: Statistics):
             "since": st.none() | moments(),
             "until": st.none() | moments(),
             "persona": st.sampled_from([None, "a", "b"]),
-            "room": st.sampled_from([None, "one"]),
         }
     ),
+    whose=st.sampled_from([{}, {"room": "one"}, {"user": "ada"}, {"key": "k1"}]),
 )
-@example(given=[], asked={"since": None, "until": None, "persona": None, "room": None})
+@example(given=[], asked={"since": None, "until": None, "persona": None}, whose={})
 @example(
     given=[Snapshot(id="s0", room="one", at=START + 1, context=CONTEXTS[0])],
-    asked={"since": START + 0.5, "until": START + 2, "persona": None, "room": "one"},
+    asked={"since": START + 0.5, "until": START + 2, "persona": None},
+    whose={"room": "one"},
 )
-def test_figures_of_any_time_are_the_sums_of_its_records(database, run, given, asked):
+def test_figures_of_any_time_are_the_sums_of_its_records(database, run, given, asked, whose):
     store = database.tenant(f"t{next(NUMBERS)}")
     run(save_all(store, given))
-    [found] = run(store.statistics(**asked))
-    assert shown(found) == by_hand(chosen(given, **asked))
+    [found] = run(store.statistics(**asked, **whose))
+    assert shown(found) == by_hand(chosen(given, **asked, **whose))
 
 
 @FEW
-@given(given=events(), since=st.none() | moments(), by=st.sampled_from(["hour", "day", "model", "policy", "persona"]))
+@given(
+    given=events(),
+    since=st.none() | moments(),
+    by=st.sampled_from(["hour", "day", "model", "policy", "persona", "user", "key"]),
+)
 def test_grouped_statistics_equal_those_of_each_group(database, run, given, since, by):
     store = database.tenant(f"t{next(NUMBERS)}")
     run(save_all(store, given))
     groups = {}
     for each, of in chosen(given, since=since):
-        groups.setdefault(key_of(by, each, of), []).append((each, of))
+        if by not in ("user", "key") or key_of(by, each, of):  # nobody is in no group
+            groups.setdefault(key_of(by, each, of), []).append((each, of))
     found = {each.key: each for each in run(store.statistics(since=since, by=by))}
     assert {key: shown(each) for key, each in found.items()} == {key: by_hand(groups[key]) for key in groups}
     begins = [each.begin for each in found.values()]
@@ -230,8 +240,8 @@ def key_of(by, each, of):
             return of.context.inputs.model.id if of else each.model
         case "policy":
             return of.context.inputs.policy.name if of else ""
-        case "persona":
-            return (of.persona or "") if of else ""
+        case "persona" | "user" | "key":
+            return (getattr(of, by) or "") if of else ""
 
 
 def test_a_removed_room_stays_in_the_totals(store, run):
@@ -260,7 +270,17 @@ def test_numbers_that_make_no_sense_spoil_no_sums(store, run):
     assert 0 < found.answers.prompt < 10**12
 
 
-@pytest.mark.parametrize("wrong", [{"by": "week"}, {"since": float("inf")}, {"until": "now"}])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"by": "week"},
+        {"since": float("inf")},
+        {"until": "now"},
+        {"user": "ada", "room": "one"},
+        {"key": "k1", "user": "ada"},
+        {"by": "user", "room": "one"},
+    ],
+)
 def test_nonsense_is_refused_by_name(store, run, wrong):
     with pytest.raises(InvalidValue, match=next(iter(wrong))):
         run(store.statistics(**wrong))

@@ -1,7 +1,7 @@
 """`brimful stats`: usage statistics of contexts and answers, and how accurate token counts were."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -19,7 +19,7 @@ from brimful.cli.options import (
 )
 from brimful.cli.output import Column, Table, columns
 from brimful.cli.records import require_room
-from brimful.cli.store import with_store
+from brimful.cli.store import with_database, with_store
 from brimful.core.decision import format_relevance
 from brimful.core.model import Prior
 from brimful.core.notice import NoticeKind
@@ -40,7 +40,7 @@ from brimful.records.usage import Accuracy
 from brimful.views.explain import component_title, plural
 
 if TYPE_CHECKING:
-    from brimful.stores import Store
+    from brimful.stores import Database, Store
 
 
 _NAME_WIDTH: Final = 26  # columns for the name of a figure
@@ -124,10 +124,20 @@ def report_lines(each: CostStatistics, title: str) -> list[str]:
     return lines
 
 
-def statistics_table(found: Sequence[CostStatistics], by: Grouping) -> Table:
-    """Return a table with one row per group."""
+def statistics_table(found: Sequence[CostStatistics], by: Grouping, key_names: Mapping[str, str]) -> Table:
+    """Return a table with one row per group. `key_names` are those of API keys by id."""
     titles: tuple[Column, ...] = columns(by, *_STATISTICS_COLUMNS, right=_STATISTICS_COLUMNS, spare=_SPARE_COLUMNS)
-    return Table(titles, [[each.figures.key or "–", *_statistics_row(each)] for each in found])
+    rows = ((each.figures.key or "–", _statistics_row(each)) for each in found)
+    return Table(titles, [[_name_key(key, key_names) if by == "key" else key, *row] for key, row in rows])
+
+
+def _name_key(id: str, names: Mapping[str, str]) -> str:
+    """Return the name of an API key with its id.
+
+    >>> _name_key("5f1c", {"5f1c": "the bot"}), _name_key("77d2", {})
+    ('the bot (5f1c)', '77d2')
+    """
+    return f"{names[id]} ({id})" if names.get(id) else id
 
 
 def format_percent(share: float, *, sign: bool = False) -> str:
@@ -392,6 +402,7 @@ Examples:
   brimful stats
   brimful stats --last 24h --persona helper
   brimful stats --last 30d --by day
+  brimful stats --last 30d --by user
   brimful stats --by model --json | jq '.[] | {key, contexts, cost, saved}'
   brimful stats --counts --model claude-sonnet-4-5"""
 
@@ -404,11 +415,13 @@ def register(app: typer.Typer) -> None:
     app.command("stats", epilog=EXAMPLES)(stats)
 
 
-def stats(
+def stats(  # noqa: PLR0913 - one argument per option
     *,
     last: Last = None,
     persona: PersonaFilter = None,
     room: RoomFilter = None,
+    user: Annotated[str | None, typer.Option("--user", metavar="ID", help="Only for this user.")] = None,
+    key: Annotated[str | None, typer.Option("--key", metavar="ID", help="Only for this API key.")] = None,
     by: Annotated[GroupKey | None, typer.Option("--by", help="Group by this; one row per group.")] = None,
     counts: Annotated[
         bool, typer.Option("--counts", help="Show how accurate the token counts were, by model and server.")
@@ -419,7 +432,8 @@ def stats(
 ) -> None:
     """Show usage: contexts, tokens, cost, cache hits, warnings.
 
-    With --by, there is one row per day, hour, model, policy or persona.
+    With --by, there is one row per day, hour, model, policy, persona,
+    user or API key.
     Statistics are kept when contexts are pruned. Costs need the extra
     `prices`.
 
@@ -434,32 +448,40 @@ def stats(
     """
     since = None if last is None else time.time() - last
     if counts:
-        _reject_options("cannot be combined with --counts", persona=persona, room=room, by=by)
+        _reject_options("cannot be combined with --counts", persona=persona, room=room, user=user, key=key, by=by)
         show_counts(since=since, model=model, target=target, as_json=as_json)
         return
     _reject_options("needs --counts; to group by model, use --by model", model=model)
 
-    is_whole = not (by or persona or room)
+    if (room and (user or key)) or (user and key):
+        raise typer.BadParameter("only one of --room, --user and --key can be used", param_hint="'--key' / '--user'")
+    is_whole = not (by or persona or room or user or key)
 
-    async def read(store: "Store") -> tuple[list[Statistics], str, OwnSpending]:
+    async def read(database: "Database") -> tuple[list[Statistics], str, OwnSpending, dict[str, str]]:
+        store = database.tenant(target.tenant)
         spent = await store.own_spending(now=time.time(), since=since) if is_whole else OwnSpending()
         record = None if persona is None else await store.get(Persona, persona)
-        statistics = await store.statistics(since=since, persona=persona, room=room, by=by or "")
+        statistics = await store.statistics(since=since, persona=persona, room=room, user=user, key=key, by=by or "")
         if not any(each.contexts for each in statistics):
             await require_room(store, room)
-        return statistics, record.called if record else persona or "", spent
+        keys = await database.api_keys(target.tenant).list_keys() if by == "key" or key else []
+        return statistics, record.called if record else persona or "", spent, {each.id: each.name for each in keys}
 
-    statistics, name, spent = with_store(read, target=target)
+    statistics, name, spent, key_names = with_database(read, target.db)
     found = [add_cost(each) for each in statistics]
     if as_json:
         own = {"own_calls": msgspec.to_builtins(spent)} if is_whole else {}
-        output.show_json([each.data() | own for each in found])
+        named = ({"name": key_names.get(each.figures.key, "")} if by == "key" else {} for each in found)
+        output.show_json([each.data() | extra | own for each, extra in zip(found, named, strict=True)])
     elif not spent and not any(each.figures.contexts or each.figures.answers.total for each in found):
-        output.write(NO_CONTEXTS if last is None and not persona and not room else "no contexts match")
+        output.write(NO_CONTEXTS if last is None and not (persona or room or user or key) else "no contexts match")
     elif by:
-        output.show_table(statistics_table(found, by))
+        output.show_table(statistics_table(found, by, key_names))
     else:
-        for line in (*report_lines(found[0], _title(last, name, room)), *own_call_lines(spent)):
+        for line in (
+            *report_lines(found[0], _title(last, [name, user or "", _name_key(key, key_names) if key else ""], room)),
+            *own_call_lines(spent),
+        ):
             output.write(output.one_line(line))
 
 
@@ -469,8 +491,8 @@ def _reject_options(why: str, **options: str | None) -> None:
             raise typer.BadParameter(why, param_hint=f"--{name}")
 
 
-def _title(last: float | None, persona: str, room: str | None) -> str:
-    whose = f" for {persona}" if persona else ""
+def _title(last: float | None, names: Sequence[str], room: str | None) -> str:
+    whose = f" for {' and '.join(filter(None, names))}" if any(names) else ""
     where = f" in {room}" if room else ""
     return f"Statistics{whose}{where} ({_period(last)}):"
 

@@ -200,7 +200,7 @@ class Builder:
         if request.save:
             if not plan.steps:  # the next request does not have them
                 self._prefixes.keep(conversation, context.history)
-            await self._save(plan, context)
+            await self._save(plan, context, request.key)
             if collected.sums:
                 await self._store.save_room_counts(room.id, plan.room_counter.name, collected.version, collected.sums)
             if plan.vocabulary and collected.tokenized >= MANY_UNCOUNTED:
@@ -311,12 +311,13 @@ class Builder:
         what = "is empty" if await self._store.get(Room, room) else "does not exist"
         return InvalidValue("room", f"{preview(room)} {what} and no message was passed: there is nothing to answer")
 
-    async def _save(self, plan: BuildPlan, context: Context) -> None:
+    async def _save(self, plan: BuildPlan, context: Context, key: str | None) -> None:
         snapshot = Snapshot(
             id=context.id,
             room=plan.room.id,
             persona=plan.persona.id if plan.persona else None,
             user=plan.user.id if plan.user else None,
+            key=key,
             at=plan.now,
             message=plan.current.id,
             context=context,

@@ -49,6 +49,7 @@ from brimful.engine.provider_pool import ProviderPool
 from brimful.engine.recaller import Recaller
 from brimful.engine.responder import Answer, AnswerStream, Responder
 from brimful.engine.retention import Retention
+from brimful.engine.usage import list_usage
 from brimful.engine.writer import Writer
 from brimful.errors import BrimfulError, ContextOverflow, InvalidValue
 from brimful.models import default_registry
@@ -60,6 +61,7 @@ from brimful.records.memory import MemoryFilters, MemoryPage, Untrusted, memory_
 from brimful.records.own_calls import OwnSpending, SpendingLimit
 from brimful.records.runs import JanitorRun
 from brimful.records.search import IndexProgress
+from brimful.records.statistics import Grouping, PeriodUsage, Statistics
 from brimful.retrieval.breaker import Breaker
 from brimful.retrieval.cache import Cache
 from brimful.retrieval.documents import make_document
@@ -597,6 +599,7 @@ class Engine:
         - `retrieval`: what to look up for this call: `memories`, `lore`, `media` (whether to have them at all),
           `other_rooms`, memory `types`, `min_relevance`, `max_memories` and others, by default the engine's.
         - `user`, `sender`: whose memories are known, and who sent `message` if it is not posted.
+        - `key`: the id of an API key, to count its usage.
         - `media`, `tools`: attached to the request.
         - `focus`: one more thing to search for; by default the room's or the persona's.
         - `system`: replaces the persona's prompt.
@@ -920,6 +923,52 @@ class Engine:
         found, own_calls = self._providers.find(provider, None, info), self._open.own_calls
         own_calls.require_price(info, found.wire)
         return ModelSummarizer(info, found, build=self._build, own_calls=own_calls, window=window)
+
+    # -- usage -------------------------------------------------------------------------------------------------------
+
+    async def statistics(
+        self,
+        *,
+        since: float | datetime | None = None,
+        until: float | datetime | None = None,
+        persona: str | None = None,
+        room: str | None = None,
+        user: str | None = None,
+        key: str | None = None,
+        by: Grouping = "",
+    ) -> list[Statistics]:
+        """Return statistics of contexts and responses in a time span: one, or with `by` one for each group.
+
+        - `persona`, `room`, `user`, `key`: only of these. `key` is the id of an API key. At most one of `room`, `user`
+          and `key` may be given.
+        - `by`: `"hour"`, `"day"`, `"model"`, `"policy"`, `"persona"`, `"user"` or `"key"`.
+        """
+        for field, value in (("persona", persona), ("room", room), ("user", user), ("key", key)):
+            require_string(field, value)
+        start, end = (
+            None if each is None else self._settings.resolve_time(each, field)
+            for field, each in (("since", since), ("until", until))
+        )
+        return await self.store.statistics(
+            since=start, until=end, persona=persona, room=room, user=user, key=key, by=by
+        )
+
+    async def usage(
+        self,
+        user: str | None = None,
+        *,
+        key: str | None = None,
+        since: float | datetime | None = None,
+        until: float | datetime | None = None,
+        by: Literal["day", "hour"] = "day",
+    ) -> list[PeriodUsage]:
+        """Return requests, tokens and cost over time, of one `user`, of one API key by its id, or of all.
+
+        Days and hours are in UTC; those without a request are left out.
+        """
+        if by not in ("day", "hour"):
+            raise InvalidValue("by", f"must be day or hour, not {preview(by)}")
+        return list_usage(await self.statistics(since=since, until=until, user=user, key=key, by=by))
 
     async def own_spending(self, since: float | datetime | None = None) -> OwnSpending:
         """Return what calls of models that the engine made by itself have spent, by kind, and today's limit.

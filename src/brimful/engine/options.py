@@ -237,6 +237,7 @@ class BuildOptions(TypedDict, total=False):
     model: str | ModelInfo | None
     policy: str | Policy | None
     user: str | None
+    key: str | None
     sender: str
     media: Sequence[Media]
     tools: Sequence[Tool | Mapping[str, Any]]
@@ -301,6 +302,7 @@ class BuildRequest(msgspec.Struct, frozen=True, kw_only=True):
     model: str | ModelInfo | None = None
     policy: str | Policy | None = None
     user: str | None = None
+    key: str | None = None
     sender: str = ""
     media: Sequence[Media] = ()
     tools: Sequence[Tool | Mapping[str, Any]] = ()
@@ -327,7 +329,7 @@ class BuildRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         """Check the values; what only the store or the registry knows is checked later."""
-        for field in ("room", "persona", "sender", "user", "focus", "system", "route"):
+        for field in ("room", "persona", "sender", "user", "key", "focus", "system", "route"):
             require_string(field, getattr(self, field))
         for field in ("window", "completion", "max_output", "reserve"):
             require_positive(field, getattr(self, field))

@@ -519,6 +519,7 @@ async def find_snapshot(store: Store, context: Context | str) -> Snapshot:
             room=build.room,
             persona=build.persona,
             user=build.user,
+            key=build.key,
             at=build.at,
             message=build.message,
             context=context,

@@ -140,6 +140,8 @@ class SyncEngine:
     list_memories = _blocking(Engine.list_memories)
     learn = _blocking(Engine.learn)
     undo_learning = _blocking(Engine.undo_learning)
+    statistics = _blocking(Engine.statistics)
+    usage = _blocking(Engine.usage)
     own_spending = _blocking(Engine.own_spending)
     count_memories = _blocking(Engine.count_memories)
     forget_memories = _blocking(Engine.forget_memories)

@@ -47,18 +47,19 @@ class Response(Record, frozen=True, kw_only=True, tag="response"):
 class Snapshot(Record, frozen=True, kw_only=True, tag="snapshot"):
     """A built context with every decision. Its id is its own: equal contexts may be built twice.
 
-    `user` is the one whose memories it may contain.
+    `user` is the one whose memories it may contain, or who sent the request. `key` is the id of the API key.
     """
 
     room: str
     context: Context
     persona: str | None = None
     user: str | None = None
+    key: str | None = None
     at: float = 0.0
     message: str | None = None
 
     def __post_init__(self) -> None:
-        normalize_fields(self, refs=("room",), optional=("persona", "user", "message"), times=("at",))
+        normalize_fields(self, refs=("room",), optional=("persona", "user", "key", "message"), times=("at",))
 
 
 def is_sampled(context: Context, share: float) -> bool:
@@ -109,6 +110,7 @@ class Build(msgspec.Struct, frozen=True, kw_only=True):
     history: HistoryStart | None = None
     rules: str = ""
     user: str | None = None
+    key: str | None = None
     recorded: bool = True
 
 

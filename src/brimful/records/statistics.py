@@ -6,7 +6,7 @@ import msgspec
 
 from brimful.core.notice import NoticeKind
 
-GroupKey = Literal["hour", "day", "model", "policy", "persona"]
+GroupKey = Literal["hour", "day", "model", "policy", "persona", "user", "key"]
 """What statistics can be grouped by."""
 Grouping = Literal["", GroupKey]
 """What statistics are grouped by; empty: not grouped."""
@@ -77,13 +77,30 @@ class ModelStatistics(msgspec.Struct, frozen=True, kw_only=True):
     summaries: ResponseStatistics = ResponseStatistics()
 
 
+class PeriodUsage(msgspec.Struct, frozen=True, kw_only=True):
+    """Usage of models in a day or an hour: requests that were answered, and what providers reported for them.
+
+    `begin` is the start of the period, and `key` its name. `prompt` includes `cached`, and `completion` includes
+    `reasoning` tokens. `cost` is in US dollars; None if no price is known.
+    """
+
+    key: str
+    begin: float
+    requests: int
+    prompt: int
+    cached: int
+    completion: int
+    reasoning: int
+    cost: float | None
+
+
 class Statistics(msgspec.Struct, frozen=True, kw_only=True):
     """Statistics of a time span.
 
-    `key` is the day, hour, model, policy or persona of the group, and `begin` the start of the day or hour. `tokens`
-    are those of requests, and `share` is their share of the budget. `naive` are the tokens of everything.
-    `warnings` counts contexts by kind of notice, and `degraded` those that were built without something. `nearly_full`
-    contexts used more than 80 % of the budget.
+    `key` is the group: a day, an hour, a model, a policy, a persona, a user, or the id of an API key. `begin` is the
+    start of the day or hour. `tokens` are those of requests, and `share` is their share of the budget. `naive` are the
+    tokens of everything. `warnings` counts contexts by kind of notice, and `degraded` those that were built without
+    something. `nearly_full` contexts used more than 80 % of the budget.
 
     `vector_uptime` is the share of contexts for which vector search worked or was not needed; `breaker_openings` counts
     how often it was suspended. `summaries` are requests for summaries of earlier steps, which have no context.

@@ -245,7 +245,7 @@ class Chat:
             room=room,
             message=addressees.message,
             speakers=tuple(speakers),
-            options=options | {"sender": sender, "policy": policy},
+            options=options | {"sender": sender, "policy": policy, "key": call.client.key or None},
         )
 
     async def _find_speaker(

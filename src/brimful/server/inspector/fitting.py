@@ -98,7 +98,9 @@ class Fitting:
             now=now,
             save=False,
         )
-        snapshot = Snapshot(id=context.id, room=body.conversation or DEFAULT_ROOM, at=now, context=context)
+        snapshot = Snapshot(
+            id=context.id, room=body.conversation or DEFAULT_ROOM, key=call.client.key or None, at=now, context=context
+        )
         await self._records.record(call.tenant, snapshot, is_sent=False)
         recorded = self._records.is_recorded(context)
         return HttpResponse(await run_in_thread(_encode_fitted, context, recorded=recorded), media_type=JSON)

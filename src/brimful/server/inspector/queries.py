@@ -73,7 +73,9 @@ class StatisticsQuery(Input, frozen=True, kw_only=True):
     until: float | None = None
     persona: _Name | None = None
     room: _Name | None = None
-    by: Literal["", "day", "hour", "model", "policy", "persona"] = ""
+    user: _Name | None = None
+    key: Annotated[_Name, Meta(description="The id of an API key.")] | None = None
+    by: Literal["", "day", "hour", "model", "policy", "persona", "user", "key"] = ""
 
 
 class ModelQuery(Input, frozen=True, kw_only=True):

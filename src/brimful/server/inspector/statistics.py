@@ -45,7 +45,13 @@ class StatisticsEndpoint:
         if since is not None and query.until is not None and since > query.until:
             raise ApiError("invalid", "until: must not be before the start", param="until")
         groups = await self._tenants.store(call.tenant).statistics(
-            since=since, until=query.until, persona=query.persona, room=query.room, by=query.by
+            since=since,
+            until=query.until,
+            persona=query.persona,
+            room=query.room,
+            user=query.user,
+            key=query.key,
+            by=query.by,
         )
         views = await run_in_thread(lambda: list(map(_statistics_view, groups)))
         spent = await self._tenants.store(call.tenant).own_spending(now=self._clock(), since=since)

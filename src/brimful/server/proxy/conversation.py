@@ -10,6 +10,7 @@ from brimful.assembly.conversations import without_cache_marks
 from brimful.core.content import Text, ToolCall
 from brimful.core.prompt import Message as PromptMessage
 from brimful.core.prompt import Tool
+from brimful.core.validation import clean_text
 from brimful.records import Message
 from brimful.server.access import Client, find_user
 from brimful.server.errors import ApiError
@@ -120,6 +121,12 @@ def limited_user(client: Client, headers: Mapping[str, str], body: Mapping[str, 
     """Return the user whose limits apply to a request: like `named_user`, but the key's own user in any case."""
     named = headers.get(USER_HEADER, "") or _first(body, ("user",)) or _first(_metadata(body), _USER_FIELDS)
     return client.user or named or None
+
+
+def recorded_user(request: ProxyRequest) -> str | None:
+    """Return the user of a request for its record. A name that no store could hold is left out."""
+    user = named_user(request)
+    return user if user and "\0" not in user and clean_text(user) == user else None
 
 
 def assign_ids(messages: Sequence[Message], room: str, after: Message | None, left: int = 0) -> list[Message]:

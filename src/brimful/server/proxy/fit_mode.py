@@ -38,7 +38,7 @@ from brimful.records.usage import UsageReport
 from brimful.server.background import BackgroundTasks, log_failure
 from brimful.server.config import Config, RecordMode
 from brimful.server.proxy.compactor import Compactor
-from brimful.server.proxy.conversation import named_room, opening_digest
+from brimful.server.proxy.conversation import named_room, named_user, opening_digest, recorded_user
 from brimful.server.proxy.models import ModelResolver, ResolvedModel, window_for_request
 from brimful.server.proxy.recall_rounds import recall_overrides
 from brimful.server.proxy.request import ProxyRequest, ProxyResult, RecordState, record_error
@@ -260,6 +260,7 @@ class FitMode:
 
     async def prepare(self, request: ProxyRequest) -> PreparedRequest[bytes]:
         """Trim a request. One that fits for sure, or may, is sent at once and counted while the upstream works."""
+        named_user(request)  # refuse another user than that of the key
         model = await self._models.of(request, self._tenants.calibrator(request.client.tenant))
         is_plain = _has_messages(request) and not request.pin and not request.ties
         if is_plain and (self._passes_on(request, model) or self._surely_fits(request, model)):
@@ -484,7 +485,8 @@ class FitMode:
 
     async def _record_context(self, request: ProxyRequest, fitted: _FittedRequest) -> None:
         context, tenant, room = fitted.context, request.client.tenant, self.room(request)
-        snapshot = Snapshot(id=context.id, room=room, at=request.at, context=context)
+        user, key = recorded_user(request), request.client.key or None
+        snapshot = Snapshot(id=context.id, room=room, user=user, key=key, at=request.at, context=context)
         await self._records.record(tenant, snapshot, is_sent=True)
         log_build(context, tenant=tenant, room=room, seconds=fitted.seconds)
         events = self._telemetry.emitter(tenant)

@@ -205,6 +205,7 @@ class RememberMode:
             room=conversation.room,
             message=current,
             user=conversation.user,
+            key=request.client.key or None,
             model=model.model,
             window=model.window,
             reserve=_reserved(notices) or None,

@@ -51,9 +51,12 @@ COPIED_TABLES: Final[dict[str, tuple[int, tuple[str, ...]]]] = {
     "snapshots": (1, ("number", "id", "room", "persona", "at", "message", "digest", "items", "refs", "body")),
     "context_items": (2, ("item", "room")),
     "responses": (1, ("id", "context", "room", "at", "message", "body")),
-    "log": (1, ("position", "kind", "item", "room", "at", "persona", "model", "policy", "body")),
+    "log": (
+        1,
+        ("position", "kind", "item", "room", "at", "persona", "model", "policy", "user_id", "api_key", "body"),
+    ),
     "log_ends": (1, ("tenant", "last", "pruned")),
-    "tallies": (6, ("room", "size", "hour", "persona", "model", "policy", "body")),
+    "tallies": (7, ("scope", "owner", "size", "hour", "persona", "model", "policy", "body")),
     "usage_reports": (1, ("number", *OBSERVED)),
     "own_calls": (
         2,

@@ -83,6 +83,7 @@ def make_build(snapshot: Snapshot, *, recorded: bool = True) -> Build:
         history=context.history,
         rules=rules_digest(context.inputs.policy, context.inputs.allocate()),
         user=snapshot.user,
+        key=snapshot.key,
         recorded=recorded,
     )
 
@@ -198,8 +199,10 @@ def get_snapshot(session: Session, id: str) -> Snapshot | None:
     packed = decrypt(session, body, "snapshots", id, room, refs)
     ids = message_ids(session, room, read_names(packed))
     context = decode_context(packed, addresses, get_contents(session, addresses), ids)
-    user = _DECODER.decode(decrypt(session, digest, "snapshots", id, room)).user
-    return Snapshot(id=id, room=room, context=context, persona=persona, user=user, at=at, message=message)
+    build = _DECODER.decode(decrypt(session, digest, "snapshots", id, room))
+    return Snapshot(
+        id=id, room=room, context=context, persona=persona, user=build.user, key=build.key, at=at, message=message
+    )
 
 
 def list_inclusions(
@@ -311,4 +314,6 @@ def build_event(build: Build, context: Context) -> LogEvent:
 
 
 def tally_key(build: Build) -> TallyKey:
-    return TallyKey(build.persona or "", clean_name(build.model), clean_name(build.policy))
+    return TallyKey(
+        build.persona or "", clean_name(build.model), clean_name(build.policy), build.user or "", build.key or ""
+    )

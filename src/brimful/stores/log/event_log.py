@@ -22,8 +22,8 @@ INSERT INTO log_ends (tenant, last, pruned) VALUES (:tenant, :more, :never)
 ON CONFLICT (tenant) DO UPDATE SET last = log_ends.last + excluded.last RETURNING last
 """
 _INSERT: Final = """
-INSERT INTO log (tenant, position, kind, item, room, at, persona, model, policy, body)
-VALUES (:tenant, :position, :kind, :item, :room, :at, :persona, :model, :policy, :body)
+INSERT INTO log (tenant, position, kind, item, room, at, persona, model, policy, user_id, api_key, body)
+VALUES (:tenant, :position, :kind, :item, :room, :at, :persona, :model, :policy, :user, :key, :body)
 """
 _CLEAR_ROOM: Final = "UPDATE log SET item = NULL, room = NULL WHERE tenant = :tenant AND room = :room"
 _CLEAR_ITEMS: Final = "UPDATE log SET item = NULL WHERE tenant = :tenant AND kind = :kind AND item IN :items"
@@ -55,6 +55,8 @@ class LogEvent(msgspec.Struct, frozen=True, kw_only=True):
             "persona": self.key.persona,
             "model": self.key.model,
             "policy": self.key.policy,
+            "user": self.key.user,
+            "key": self.key.api_key,
             "body": msgspec.json.encode(self.tally),
         }
 
@@ -88,7 +90,7 @@ def events_after(session: Session, position: int, limit: int) -> list[tuple[int,
 def clear_room(session: Session, room: str) -> None:
     """Remove references to a deleted room. Its events remain in the statistics of all rooms."""
     session.run(_CLEAR_ROOM, room=room)
-    tallies.remove_room(session, room)
+    tallies.remove_owner(session, "room", room)
 
 
 def clear_items(session: Session, kind: EventKind, items: Sequence[str]) -> None:

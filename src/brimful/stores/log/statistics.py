@@ -1,7 +1,7 @@
 """Statistics of a time span: whole days and hours from tallies, the rest from single events."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Final, assert_never, get_args
 
@@ -11,13 +11,15 @@ from brimful.core.validation import preview
 from brimful.errors import InvalidValue
 from brimful.records.statistics import Grouping, Statistics
 from brimful.stores.log import event_log, tallies
-from brimful.stores.log.tallies import ALL_ROOMS, DAY, HOUR, Size, Tally, TallyKey, hour_of, make_statistics
+from brimful.stores.log.tallies import DAY, HOUR, Scope, Size, Tally, TallyKey, hour_of, make_statistics
 from brimful.stores.session import Session, validate_optional_time
 
 _EVENTS: Final = """
-SELECT at, persona, model, policy, body FROM log
+SELECT at, persona, model, policy, user_id, api_key, body FROM log
 WHERE tenant = :tenant AND at >= :since AND at < :until
 """
+_OWNERS: Final = {"room": "coalesce(room, '')", "user": "user_id", "key": "api_key"}
+"""Columns of the log. They are filtered after the time index, because a room may be as old as the store."""
 _EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - days and hours are in UTC
 _LAST_HOUR: Final = 17_000_000  # about the year 3909; later hours have no date
 _UNBOUNDED: Final = 2**53
@@ -41,22 +43,39 @@ def compute_statistics(
     until: float | None = None,
     persona: str | None = None,
     room: str | None = None,
+    user: str | None = None,
+    key: str | None = None,
     by: Grouping = "",
 ) -> list[Statistics]:
     """Return statistics of a time span, grouped by `by`; without it, exactly one.
 
-    They are exact, except that a pruned hour counts as a whole, by its start.
+    They are exact, except that a pruned hour counts as a whole, by its start. At most one of `room`, `user` and `key`
+    (the id of an API key) may be given. By user or by key, contexts without one are left out.
     """
     if by not in get_args(Grouping):
         raise InvalidValue("by", f"must be one of {', '.join(filter(None, get_args(Grouping)))}, not {preview(by)}")
     since, until = validate_optional_time("since", since), validate_optional_time("until", until)
     _, pruned = event_log.log_end(session)
-    found = _read_span(session, split_span(since, until, pruned), persona=persona, room=room, by=by)
+    scope, owner = _choose_scope({"room": room, "user": user, "key": key}, by)
+    span = split_span(since, until, pruned)
+    found = _read_span(session, span, scope=scope, owner=owner, persona=persona, by=by)
     groups: dict[tuple[int, str], dict[str, Tally]] = {} if by else {(0, ""): {}}
     for hour, sort, tally in found:
         group = groups.setdefault(_group(by, hour, sort), {})
         group.setdefault(sort.model, Tally()).add(tally)
     return [_make_group(by, group, groups[group]) for group in sorted(groups)]
+
+
+def _choose_scope(owners: Mapping[Scope, str | None], by: Grouping) -> tuple[Scope, str | None]:
+    """Return which tallies to read, and whose: None is everybody's."""
+    named = [scope for scope, owner in owners.items() if owner is not None]
+    if len(named) > 1:
+        raise InvalidValue(named[1], f"cannot be combined with `{named[0]}`")
+    if by in ("user", "key"):
+        if named and named[0] != by:
+            raise InvalidValue("by", f"cannot be {by!r} for one {named[0]}")
+        return by, owners[by]
+    return (named[0], owners[named[0]]) if named else ("all", "")
 
 
 def split_span(since: float | None, until: float | None, pruned: int) -> Span:
@@ -84,18 +103,17 @@ def split_span(since: float | None, until: float | None, pruned: int) -> Span:
 
 
 def _read_span(
-    session: Session, span: Span, *, persona: str | None, room: str | None, by: Grouping
+    session: Session, span: Span, *, scope: Scope, owner: str | None, persona: str | None, by: Grouping
 ) -> Iterator[HourTally]:
     for size, first, last in _parts(span, by):
-        yield from tallies.read_tallies(session, size, first, last, room=room or ALL_ROOMS, persona=persona)
+        yield from tallies.read_tallies(session, size, first, last, scope=scope, owner=owner, persona=persona)
     which = "" if persona is None else " AND persona = :persona"
-    which += (
-        "" if room is None else " AND coalesce(room, '') = :room"
-    )  # filtered after the time index, because a room may be as old as the store
+    if scope != "all":
+        which += f" AND {_OWNERS[scope]} {'<>' if owner is None else '='} :owner"
     for since, until in span.edges:
-        rows = session.rows(f"{_EVENTS}{which}", since=since, until=until, persona=persona, room=room)
-        for at, who, model, policy, body in rows:
-            yield hour_of(at), TallyKey(who, model, policy), tallies.decode_tally(body)
+        rows = session.rows(f"{_EVENTS}{which}", since=since, until=until, persona=persona, owner=owner or "")
+        for at, who, model, policy, user, key, body in rows:
+            yield hour_of(at), TallyKey(who, model, policy, user, key), tallies.decode_tally(body)
 
 
 def _parts(span: Span, by: Grouping) -> Iterator[tuple[Size, int, int]]:
@@ -118,12 +136,11 @@ def _group(by: Grouping, hour: int, sort: TallyKey) -> tuple[int, str]:
             return hour, ""
         case "day":
             return hour // DAY * DAY, ""
-        case "model":
-            return 0, sort.model
-        case "policy":
-            return 0, sort.policy
-        case "persona":
-            return 0, sort.persona
+        case "key":
+            return 0, sort.api_key
+        case "model" | "policy" | "persona" | "user":
+            name: str = getattr(sort, by)
+            return 0, name
     assert_never(by)
 
 

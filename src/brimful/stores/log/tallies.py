@@ -1,4 +1,4 @@
-"""Tallies: sums over contexts and responses per hour and per day, for all rooms together and for each room.
+"""Tallies: sums over contexts and responses per hour and per day: all of them, and by room, user and API key.
 
 They are written in the transaction of the events they count, and remain when those are pruned. All sums are integers,
 so the order of addition does not matter: relevance is stored in billionths, durations in microseconds.
@@ -42,14 +42,17 @@ _MAPS: Final = (
 )
 HOUR: Final = 3_600.0  # seconds
 DAY: Final = 24  # hours
-ALL_ROOMS: Final = ""  # no room has an empty id
-_COLUMNS: Final = ("room", "size", "hour", "persona", "model", "policy")
+_COLUMNS: Final = ("scope", "owner", "size", "hour", "persona", "model", "policy")
 _KEYS: Final = ", ".join(_COLUMNS)
-_AT_ONCE: Final = 4  # tallies that one statement reads or writes: as many as one event has
+_AT_ONCE: Final = 8  # tallies that one statement reads or writes: as many as one event has
 _READ: Final = """
-SELECT hour, persona, model, policy, body FROM tallies
-WHERE tenant = :tenant AND room = :room AND size = :size AND hour >= :first AND hour < :last
+SELECT hour, persona, model, policy, owner, body FROM tallies
+WHERE tenant = :tenant AND scope = :scope AND size = :size AND hour >= :first AND hour < :last
 """
+_ONE_OWNER: Final = " AND owner = :owner"
+_EVERY_OWNER: Final = " AND scope IN ('user', 'key')"  # as the index says that is read for all of them
+Scope = Literal["all", "room", "user", "key"]
+"""What a tally is about: everything, a room, a user, or an API key."""
 
 
 class Tally(msgspec.Struct, kw_only=True, array_like=True):
@@ -288,11 +291,13 @@ _DECODER: Final = msgspec.json.Decoder(Tally)
 
 
 class TallyKey(msgspec.Struct, frozen=True):
-    """The key of a tally: persona, model and policy."""
+    """What is counted together: persona, model and policy, and who asked: the user and the id of the API key."""
 
     persona: str
     model: str
     policy: str
+    user: str = ""
+    api_key: str = ""
 
 
 class TallyEvent(msgspec.Struct, frozen=True):
@@ -336,18 +341,21 @@ def add_to_tallies(session: Session, events: Sequence[TallyEvent]) -> None:
 
 
 def read_tallies(
-    session: Session, size: Size, first: int, last: int, *, room: str, persona: str | None
+    session: Session, size: Size, first: int, last: int, *, scope: Scope, owner: str | None, persona: str | None
 ) -> Iterator[tuple[int, TallyKey, Tally]]:
-    """Yield tallies of a size whose first hour is in a range."""
-    condition = "" if persona is None else " AND persona = :persona"
-    found = session.rows(f"{_READ}{condition}", room=room, size=size, first=first, last=last, persona=persona)
-    for hour, tally_persona, model, policy, body in found:
-        yield hour, TallyKey(tally_persona, model, policy), decode_tally(body)
+    """Yield tallies of a size whose first hour is in a range: of one owner, or of every user or API key."""
+    which = _EVERY_OWNER if owner is None else _ONE_OWNER
+    which += "" if persona is None else " AND persona = :persona"
+    values = {"scope": scope, "owner": owner, "size": size, "first": first, "last": last, "persona": persona}
+    for hour, tally_persona, model, policy, whose, body in session.rows(f"{_READ}{which}", **values):
+        user, key = (whose if scope == each else "" for each in ("user", "key"))
+        yield hour, TallyKey(tally_persona, model, policy, user, key), decode_tally(body)
 
 
-def remove_room(session: Session, room: str) -> None:
-    """Delete the tallies of a room. It stays in the totals of all rooms."""
-    session.run("DELETE FROM tallies WHERE tenant = :tenant AND room = :room", room=room)
+def remove_owner(session: Session, scope: Scope, owner: str) -> int:
+    """Delete the tallies of a room or a user, and return how many there were. It stays in the totals."""
+    sql = "DELETE FROM tallies WHERE tenant = :tenant AND scope = :scope AND owner = :owner"
+    return session.run(sql, scope=scope, owner=owner)
 
 
 _Key = tuple[Any, ...]
@@ -357,9 +365,12 @@ def _sum_events(events: Sequence[TallyEvent], size: int) -> dict[_Key, Tally]:
     sums: dict[_Key, Tally] = {}
     for event in events:
         hour = hour_of(event.at) // size * size
-        for room in {ALL_ROOMS, event.room}:
-            key = (room, size, hour, event.sort.persona, event.sort.model, event.sort.policy)
-            sums.setdefault(key, Tally()).add(event.tally)
+        sort = event.sort
+        owners: dict[Scope, str] = {"room": event.room, "user": sort.user, "key": sort.api_key}
+        for scope, owner in (("all", ""), *owners.items()):
+            if owner or scope == "all":
+                key = (scope, owner, size, hour, sort.persona, sort.model, sort.policy)
+                sums.setdefault(key, Tally()).add(event.tally)
     return sums
 
 

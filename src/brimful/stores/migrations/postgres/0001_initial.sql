@@ -319,20 +319,23 @@ CREATE TABLE log (
   persona TEXT COLLATE "C" NOT NULL,
   model TEXT COLLATE "C" NOT NULL,
   policy TEXT COLLATE "C" NOT NULL,
+  user_id TEXT COLLATE "C" NOT NULL, -- empty: unknown, or removed
+  api_key TEXT COLLATE "C" NOT NULL, -- the id of an API key; empty: none
   body BYTEA NOT NULL, -- its tally
   PRIMARY KEY (tenant, position)
 );
 
 CREATE TABLE tallies (
   tenant TEXT COLLATE "C" NOT NULL,
-  room TEXT COLLATE "C" NOT NULL, -- empty: all rooms
+  scope TEXT COLLATE "C" NOT NULL, -- all, room, user or key
+  owner TEXT COLLATE "C" NOT NULL, -- the id of the room, user or API key; empty: all
   size BIGINT NOT NULL, -- hours
   hour BIGINT NOT NULL, -- the first hour, counted from 1970
   persona TEXT COLLATE "C" NOT NULL,
   model TEXT COLLATE "C" NOT NULL,
   policy TEXT COLLATE "C" NOT NULL,
   body BYTEA NOT NULL,
-  PRIMARY KEY (tenant, room, size, hour, persona, model, policy)
+  PRIMARY KEY (tenant, scope, owner, size, hour, persona, model, policy)
 ) WITH (fillfactor = 50); -- updated in place
 
 CREATE UNIQUE INDEX log_by_item ON log (tenant, kind, item) WHERE item IS NOT NULL;
@@ -340,6 +343,7 @@ CREATE INDEX log_by_time ON log (tenant, at);
 CREATE INDEX log_by_room ON log (tenant, room, position) WHERE room IS NOT NULL;
 CREATE INDEX log_by_persona ON log (tenant, persona, position) WHERE kind = 'build';
 CREATE INDEX log_by_model ON log (tenant, model, position) WHERE kind = 'build';
+CREATE INDEX tallies_by_hour ON tallies (tenant, scope, size, hour) WHERE scope IN ('user', 'key');
 CREATE INDEX responses_by_message ON responses (tenant, message) WHERE message IS NOT NULL;
 CREATE INDEX contents_unused ON contents (tenant, seen) WHERE uses <= 0;
 CREATE INDEX messages_archived ON messages (tenant, archived_by) WHERE archived_by IS NOT NULL;

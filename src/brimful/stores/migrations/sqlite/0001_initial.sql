@@ -325,20 +325,23 @@ CREATE TABLE log (
   persona TEXT NOT NULL,
   model TEXT NOT NULL,
   policy TEXT NOT NULL,
+  user_id TEXT NOT NULL, -- empty: unknown, or removed
+  api_key TEXT NOT NULL, -- the id of an API key; empty: none
   body BLOB NOT NULL, -- its tally
   PRIMARY KEY (tenant, position)
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE tallies (
   tenant TEXT NOT NULL,
-  room TEXT NOT NULL, -- empty: all rooms
+  scope TEXT NOT NULL, -- all, room, user or key
+  owner TEXT NOT NULL, -- the id of the room, user or API key; empty: all
   size INTEGER NOT NULL, -- hours
   hour INTEGER NOT NULL, -- the first hour, counted from 1970
   persona TEXT NOT NULL,
   model TEXT NOT NULL,
   policy TEXT NOT NULL,
   body BLOB NOT NULL,
-  PRIMARY KEY (tenant, room, size, hour, persona, model, policy)
+  PRIMARY KEY (tenant, scope, owner, size, hour, persona, model, policy)
 ) STRICT, WITHOUT ROWID;
 
 CREATE UNIQUE INDEX log_by_item ON log (tenant, kind, item) WHERE item IS NOT NULL;
@@ -346,6 +349,7 @@ CREATE INDEX log_by_time ON log (tenant, at);
 CREATE INDEX log_by_room ON log (tenant, room, position) WHERE room IS NOT NULL;
 CREATE INDEX log_by_persona ON log (tenant, persona, position) WHERE kind = 'build';
 CREATE INDEX log_by_model ON log (tenant, model, position) WHERE kind = 'build';
+CREATE INDEX tallies_by_hour ON tallies (tenant, scope, size, hour) WHERE scope IN ('user', 'key');
 CREATE INDEX responses_by_message ON responses (tenant, message) WHERE message IS NOT NULL;
 CREATE INDEX contents_unused ON contents (tenant, seen) WHERE uses <= 0;
 CREATE INDEX messages_archived ON messages (tenant, archived_by) WHERE archived_by IS NOT NULL;
@@ -555,7 +559,8 @@ INSERT INTO sqlite_stat1 (tbl, idx, stat) VALUES
   ('log', 'log_by_room', '1000000 500000 100 1'),
   ('log', 'log_by_persona', '500000 250000 50000 1'),
   ('log', 'log_by_model', '500000 250000 50000 1'),
-  ('tallies', 'tallies', '1000000 500000 50 50 10 5 2 1'),
+  ('tallies', 'tallies', '1000000 500000 200000 50 25 10 5 2 1'),
+  ('tallies', 'tallies_by_hour', '500000 400000 200000 100000 100'),
   ('responses', 'responses_by_message', '100000 50000 1'),
   ('contents', 'contents_unused', '10000 5000 100'),
   ('messages', 'messages_archived', '100000 50000 1000'),
