@@ -33,6 +33,9 @@ _JSON: Final = "application/json"
 _SUCCESS: Final = range(200, 300)
 _DOCTEST: Final = re.compile(r"^>>> .*(?:\n.+)*", re.MULTILINE)
 _OUTSIDE: Final = re.compile(r"(?<=\]\()((?:\.\./)+[^)#\s]*)")
+_FIRST_PARAGRAPH: Final = re.compile(r"^# .+\n+((?:[A-Z`].*\n)+)", re.MULTILINE)
+_LINK: Final = re.compile(r"\[([^\]]+)\]\([^)]*\)")
+_LINK_TEXT: Final = r"\1"
 _FILE: Final = re.compile(r"^<!-- (?:file|policy|models) (\S+) -->\n+```(\w+)$", re.MULTILINE)
 
 
@@ -57,6 +60,23 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, **_: objec
 
     markdown = _FILE.sub(r'```\2 title="\1"', _OUTSIDE.sub(link, markdown))
     return markdown.replace(ROUTES, http_reference()) if ROUTES in markdown else markdown
+
+
+def on_env(env: object, config: MkDocsConfig, files: Files) -> None:
+    """Write llms.txt: what each page is about, for a model that looks for one."""
+    del env
+    sections: defaultdict[str, list[str]] = defaultdict(list)
+    pages = [file.page for file in files.documentation_pages() if file.page is not None]
+    for page in pages:
+        text = _FIRST_PARAGRAPH.search(page.markdown or "")
+        about = f": {' '.join(_LINK.sub(_LINK_TEXT, text[1]).split())}" if text else ""
+        section = str(page.ancestors[-1].title) if page.ancestors else "Start"
+        sections[section].append(f"- [{page.title}]({config.site_url}{page.url}){about}")
+    lines = [f"# {config.site_name}", "", f"> {config.site_description}"]
+    lines += [line for title, listed in sections.items() for line in ("", f"## {title}", "", *listed)]
+    site = Path(config.site_dir)
+    site.mkdir(parents=True, exist_ok=True)
+    (site / "llms.txt").write_text("\n".join([*lines, ""]), encoding="utf-8")
 
 
 class Docstrings(Extension):
