@@ -318,6 +318,12 @@ def test_keys_are_limited_and_a_revoked_key_frees_nothing(start, clock, stored):
     refused = client.post(CHAT, json=HI, headers=headers)
     assert refused.status_code == 402
     assert f"the API key {caller.id} may use 18 tokens per day; used so far: 15;" in refused.json()["error"]["message"]
+
+    async def revoke():
+        async with connect(f"sqlite:///{start.store}") as database:
+            assert await database.api_keys("acme").revoke(caller.id, at=clock.now)
+
+    asyncio.run(revoke())
     assert stored(caller.id, "key", "acme").tokens == BILLED
     set_own(start, "user", "ada", {"requests_per_minute": 1}, tenant="acme")
     clock.now += 60

@@ -416,10 +416,11 @@ def _numbers(error: LimitExceededError, amount: Amount) -> tuple[str, str, str, 
     ceiling, used = error.ceiling, error.used
     match error.unit:
         case "requests":
-            return f"{ceiling.requests:,} requests", "1", f"{used.requests:,}", ""
+            return _count(ceiling.requests or 0, "request"), "1", f"{used.requests:,}", ""
         case "tokens":
             spent, reserved = used.tokens - used.reserved_tokens, used.reserved_tokens
-            return f"{ceiling.tokens:,} tokens", f"{amount.tokens:,}", f"{spent:,}", f"{reserved:,}" if reserved else ""
+            limit = _count(ceiling.tokens or 0, "token")
+            return limit, f"{amount.tokens:,}", f"{spent:,}", f"{reserved:,}" if reserved else ""
         case "dollars":
             reserved = used.reserved_nanodollars
             return (
@@ -428,6 +429,10 @@ def _numbers(error: LimitExceededError, amount: Amount) -> tuple[str, str, str, 
                 _dollars(used.nanodollars - reserved),
                 _dollars(reserved) if reserved else "",
             )
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def _dollars(nanodollars: int) -> str:

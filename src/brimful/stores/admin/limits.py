@@ -33,7 +33,7 @@ from brimful.stores.session import Session
 from brimful.stores.transactions import ReadMethod, Transactions, WriteMethod
 
 _MAX_AMOUNT: Final = 1_000_000_000_000  # tokens or nanodollars of a request; sums stay in the range of a column
-_OLD_SECONDS: Final[dict[Period, int]] = {"minute": 3_600, "day": 7 * 86_400, "month": 366 * 86_400}
+_OLD_SECONDS: Final[dict[Period, int]] = {"minute": 3_600, "day": 3 * 86_400, "month": 62 * 86_400}
 """After which a counter is deleted, counted from the beginning of its period. Requests may take some minutes."""
 _FIND: Final = "SELECT kind, name, limits FROM usage_limits WHERE tenant = :tenant AND subject IN :subjects"
 _LIST: Final = "SELECT kind, name, limits FROM usage_limits WHERE tenant = :tenant ORDER BY kind, name, subject"
