@@ -7,15 +7,18 @@ from contextlib import suppress
 import httpx2
 import pytest
 
+from brimful.core.content import Text, ToolCall
 from brimful.errors import InvalidConfig, StoreUnavailable
-from brimful.records import Persona, Room
+from brimful.records import Persona, Room, Usage
 from brimful.records.limits import UsageLimits
+from brimful.records.reply import Reply
 from brimful.server.access import Client
 from brimful.server.app import create_app
 from brimful.server.background import BackgroundTasks
 from brimful.server.config import parse_config
 from brimful.server.limits import LOOKUP_SECONDS, Limiter
 from brimful.stores import connect
+from brimful.testing import ScriptedServer
 from server.upstream import chat_answer, chat_events, message_events, serving
 
 CHAT = "/v1/chat/completions"
@@ -293,6 +296,26 @@ def test_a_chat_in_a_room_is_limited(limited, stored, start, clock, upstream):
     assert "answer" in client.post(path, json=body | {"stream": True}).text
     assert stored().tokens > BILLED
     assert len(upstream.requests) == 2
+
+
+@pytest.mark.parametrize("streams", [False, True])
+def test_each_round_of_a_recall_is_counted(limited, stored, streams):
+    recall = ToolCall(id="call_r", name="recall", arguments='{"handle": "msg-000000"}')
+    rounds = [
+        Reply(parts=(recall,), usage=Usage(prompt=100, completion=10)),
+        Reply(parts=(Text(text="It was 7."),), usage=Usage(prompt=200, completion=20)),
+    ]
+    turns = [
+        {"role": role, "content": f"code {n} " + "word " * 60} for n in range(20) for role in ("user", "assistant")
+    ]
+    body = HI | {"messages": [*turns, *HI["messages"]], "stream": streams}
+    model = ScriptedServer(rounds)
+    with serving(model, lifespan="off") as (address, _):
+        upstream = {"url": f"{address}/v1", "window": 2_000}
+        client = limited({"tokens_per_day": 5_000, "requests_per_minute": 1}, upstream=upstream, fit={"recall": "tool"})
+        assert client.post(CHAT, json=body).status_code == 200
+    assert len(model.requests) == 2
+    assert (stored().tokens, stored().reserved_tokens) == (330, 0)
 
 
 def test_limits_of_one_user_take_the_place_of_the_defaults(limited, start, clock):
