@@ -105,6 +105,15 @@ def test_the_proxy_of_the_compose_file_is_trusted():
     assert network["subnet"] in load_config(DEPLOY / "brimful.toml").trusted_proxies
 
 
+def test_nginx_passes_streams_on_and_names_its_version():
+    text = (DEPLOY / "nginx.conf").read_text()
+    assert re.search(r"^ +proxy_buffering off;", text, re.MULTILINE)
+    assert "Needs nginx 1.27.3 or newer" in text  # for `resolve` of a server
+    assert "resolve;" in text
+    version = re.search(r"nginx-unprivileged:([\d.]+)", (DEPLOY / "compose.yaml").read_text())[1]
+    assert tuple(map(int, version.split("."))) >= (1, 27, 3)
+
+
 def test_workers_are_probed_by_their_heartbeat():
     for args, probe in (
         (COMPOSE["services"]["work"]["command"], COMPOSE["services"]["work"]["healthcheck"]["test"]),

@@ -5,7 +5,6 @@ import os
 import re
 import subprocess
 import sys
-import time
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -13,9 +12,9 @@ import httpx2
 import pytest
 
 from brimful.stores import connect
-from server.test_reverse_proxies import NGINX, free_port, running
+from server.test_reverse_proxies import NGINX, free_port, read_in_step, running
 from server.test_shutdown import CHAT, HI
-from server.upstream import chat_events
+from server.upstream import chat_events, in_step
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 KEYS = 8
@@ -115,10 +114,9 @@ def test_clients_are_told_apart_and_streams_are_not_buffered(tmp_path, upstream,
         assert refused[0].json()["error"]["message"] == "too many wrong API keys from 127.0.0.2"
         assert [friend.post(CHAT, json=HI, headers=key).status_code for key in keys] == [200] * KEYS
 
-        upstream.answers, upstream.pause = [list(chat_events("Thurs", "day."))], 0.5
+        stream, arrived = in_step(list(chat_events("Thurs", "day.")))
+        upstream.answers = [stream]
         with friend.stream("POST", CHAT, json=HI | {"stream": True}, headers=keys[0]) as answer:
-            pieces = [(piece, time.monotonic()) for piece in answer.iter_raw()]
-        assert b"".join(piece for piece, _ in pieces).endswith(b"data: [DONE]\n\n")
-        assert pieces[-1][1] - pieces[0][1] > upstream.pause
+            assert read_in_step(answer, arrived) == "".join(chat_events("Thurs", "day."))
     sent = {headers["authorization"] for _, headers, _ in upstream.requests}
     assert sent == {"Bearer sk-test"}

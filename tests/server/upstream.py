@@ -171,6 +171,18 @@ class Upstream:
             raise
 
 
+def in_step(pieces):
+    """Return a stream that sends a piece when the one before it has arrived, and what to release when one arrives."""
+    arrived = threading.Semaphore(0)
+
+    async def send():
+        for piece in pieces:
+            yield piece
+            await asyncio.to_thread(arrived.acquire, timeout=60)
+
+    return StreamingResponse(send(), media_type="text/event-stream"), arrived
+
+
 class Server(uvicorn.Server):
     """A server that starts and stops at once. Uvicorn's own waits a tenth of a second again and again."""
 
