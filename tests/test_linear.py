@@ -106,17 +106,19 @@ def count_steps(call, limit):
     """Return how many lines of our code a call executes. Stop it if there are more than `limit`."""
     steps = 0
 
-    def trace(frame, event, _):
+    def enter(frame, _event, _argument):
+        return count_line if frame.f_code.co_filename.startswith(_SOURCE) else None
+
+    def count_line(frame, event, _argument):  # called millions of times
         nonlocal steps
-        if not frame.f_code.co_filename.startswith(_SOURCE):
-            return None
-        steps += event == "line"
-        if steps > limit:
-            raise AssertionError(f"more than {limit:,} steps at {frame.f_code.co_filename}:{frame.f_lineno}")
-        return trace
+        if event == "line":
+            steps += 1
+            if steps > limit:
+                raise AssertionError(f"more than {limit:,} steps at {frame.f_code.co_filename}:{frame.f_lineno}")
+        return count_line
 
     before = sys.gettrace()
-    sys.settrace(trace)
+    sys.settrace(enter)
     try:
         call()
     finally:
