@@ -97,7 +97,8 @@ def test_entries_are_added_changed_shown_and_removed(run, run_json):
     assert run("lorebook", "list").stdout.splitlines()[1].split() == ["world", "1", "5", "0", "90"]
     assert run_json("lorebook", "list")[0]["entries"] == 1
     assert run("lorebook", "remove", "world", "q").stdout == "removed q\n"
-    assert run_json("lorebook", "remove", "world") == {"id": "world", "removed": True}
+    removed = {"id": "world", "removed": True, "counts": {"lorebooks": 1}}
+    assert run_json("lorebook", "remove", "world") == removed
     assert run_json("lorebook", "list") == []
 
 

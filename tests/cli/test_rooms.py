@@ -37,7 +37,11 @@ def test_a_room_is_removed_with_everything_in_it(run, run_json, fails):
         "this removes room 'den' with its 1 message, memories and contexts; confirm it with --yes"
     )
     assert [room["id"] for room in run_json("room", "list")] == ["den", "hall"]
-    assert run_json("room", "remove", "den", "--yes") == {"id": "den", "removed": True}
+    assert run_json("room", "remove", "den", "--yes") == {
+        "id": "den",
+        "removed": True,
+        "counts": {"rooms": 1, "messages": 1, "memories": 1, "contexts": 1},
+    }
     assert [room["id"] for room in run_json("room", "list")] == ["hall"]
     assert [memory["id"] for memory in run_json("memory", "list")] == ["hall-warm"]
     assert [context["room"] for context in run_json("context", "list")] == ["hall"]
@@ -179,7 +183,7 @@ def test_a_persona_is_made_changed_shown_and_removed(run, run_json, fails):
     }
     assert run("persona", "show", "nova").stdout.endswith("\n\nYou are Nova.\nBe brief.\n")
     assert run("persona", "list").stdout.splitlines()[1] == "nova     Nova  gpt-4o  window  You are Nova. Be brief."
-    assert run("persona", "remove", "nova").stdout == "removed nova\n"
+    assert run("persona", "remove", "nova").stdout == "removed nova: 1 persona\n"
     assert fails("persona", "remove", "nova") == "no persona 'nova'"
     assert fails("persona", "show", "nova") == "no persona 'nova'"
 

@@ -11,9 +11,21 @@ def test_a_user_is_made_changed_shown_listed_and_removed(run, run_json, fails):
     assert run_json("user", "list") == [changed]
     assert run("user", "show", "ada").stdout.splitlines()[-1].split(maxsplit=1) == ["note", "head=It rains."]
     assert run("user", "list").stdout.splitlines()[1].split() == ["ada", "Ada", "family", "1"]
-    assert run_json("user", "remove", "ada", "--yes") == {"id": "ada", "removed": True}
+    assert run_json("user", "remove", "ada", "--yes") == {"id": "ada", "removed": True, "counts": {"users": 1}}
     assert "no user 'ada'" in fails("user", "show", "ada")
     assert "no user 'ada'" in fails("user", "remove", "ada", "--yes")
+
+
+def test_a_user_without_a_record_is_removed_with_what_is_theirs(run, run_json, fails):
+    for user in ("ada", "bob"):
+        run("memory", "add", f"{user} likes tea.", "--user", user, "--id", user)
+        run("api-key", "add", "--name", user, "--user", user)
+    assert fails("user", "remove", "ada").startswith(
+        "this removes user 'ada' with their memories, contexts and API keys, and all of their rooms; confirm"
+    )
+    assert run("user", "remove", "ada", "--yes").stdout == "removed ada: 1 memory, 1 API key\n"
+    assert run_json("user", "remove", "bob", "--yes")["counts"] == {"memories": 1, "api_keys": 1}
+    assert run_json("api-key", "list") == []
 
 
 @pytest.mark.parametrize("kind", ["room", "persona", "user"])

@@ -7,7 +7,7 @@ import pytest
 
 from brimful.errors import InvalidValue
 from brimful.packagers import message
-from brimful.records import Lorebook, Memory, Persona, Room, Snapshot, User
+from brimful.records import Lorebook, Memory, Persona, Response, Room, Snapshot, User
 from brimful.records.search import IndexEntry, TermQuery
 from brimful.stores import connect
 from brimful.stores.tables.messages import post_messages
@@ -30,8 +30,8 @@ def test_a_record_comes_back_as_it_was_put(store, run, record):
     assert run(store.get(type(record), record.id)) == record
     run(store.put(type(record)(id=record.id, name="new")))
     assert run(store.get(type(record), record.id)) == type(record)(id=record.id, name="new")
-    assert run(store.remove(type(record), record.id)) is True
-    assert run(store.remove(type(record), record.id)) is False
+    assert sum(run(store.remove(type(record), record.id)).counts.values()) == 1
+    assert not run(store.remove(type(record), record.id))
     assert run(store.get(type(record), record.id)) is None
 
 
@@ -67,13 +67,51 @@ def test_a_user_goes_with_rooms_and_memories(store, run):
     run(store.post([make_message("m1", "Secret tea"), make_message("m2", "Other talk", room="other")]))
     run(store.save_memories([known("k1", user="ada"), known("k2", "Bob drinks milk", user="bob")]))
     run(store.save_summaries([summed("s1")]))
-    assert run(store.remove(User, "ada")) is True
+    report = run(store.remove(User, "ada"))
+    assert report.counts == {"users": 1, "rooms": 1, "messages": 1, "memories": 1, "summaries": 1}
     assert run(store.get(Room, "general")) is None
     assert run(store.messages(["m1", "m2"]))[0].id == "m2"
     assert [memory.id for memory in run(store.memories())] == ["k2"]
     assert run(store.summaries("general")) == []
     found = run(occurring(store, ["room:general", "memory::ada:"], ["tea", "drinks"]))
     assert (found.document_frequency, found.documents, found.words) == ((0, 0), 0, 0)
+
+
+def asked_by(id, user, room, text, **more):
+    """Return a context of a user, as the proxy records it in a room of all."""
+    turn = message(text, counter=COUNTER, id=f"turn-{id}")
+    shared = message("You are helpful.", counter=COUNTER, id="system")
+    return Snapshot(id=id, room=room, user=user, context=build([shared, turn]), **more)
+
+
+def test_a_user_goes_with_their_contexts_and_keys_but_not_with_those_of_others(store, database, run):
+    keys = database.api_keys(store.tenant)
+    contexts = [asked_by("c1", "ada", "proxy", "ada asks", key="k1"), asked_by("c2", "bob", "proxy", "bob asks")]
+    run(store.save_records(contexts))
+    run(store.save_response(Response(id="a1", context="c1", room="proxy")))
+    run(store.save_response(Response(id="a2", context="c2", room="proxy")))
+    for user in ("ada", "bob", None):
+        run(keys.create(name="x", scopes=["chat"], at=1.0, user=user))
+    run(store.save_memories([known("k1", user="ada", room="den"), known("k2", user="a:da")]))
+    totals, by_key = run(store.statistics()), run(store.statistics(by="key"))
+    report = run(store.remove(User, "ada"))  # there is no record of her
+    assert report.counts == {"memories": 1, "contexts": 1, "answers": 1, "api_keys": 1}
+    assert [each.id for each in run(store.builds())] == ["c2"]
+    assert [each.id for each in run(store.responses())] == ["a2"]
+    assert run(store.snapshot("c2")) == contexts[1]  # also what it shares with the other one
+    assert {each.user for each in run(keys.list_keys())} == {"bob", None}
+    assert [memory.id for memory in run(store.memories())] == ["k2"]
+    assert (run(store.statistics()), run(store.statistics(by="key"))) == (totals, by_key)
+    assert [each.key for each in run(store.statistics(by="user"))] == ["bob"]
+    assert [each.contexts for each in run(store.statistics(user="ada", since=-1.0, until=1.0))] == [0]
+    assert run(database.check()) == []
+    assert not run(store.remove(User, "ada"))
+
+
+@pytest.mark.parametrize("kind", [Room, Persona, Lorebook, User])
+def test_without_a_record_nothing_is_removed(store, run, kind):
+    report = run(store.remove(kind, "nobody"))
+    assert (bool(report), report.counts) == (False, {})
 
 
 def test_a_removed_room_starts_empty(store, run):
@@ -120,7 +158,7 @@ def test_a_removed_room_takes_what_only_its_contexts_saw_along(store, database, 
     seen = message("a secret that was deleted", counter=COUNTER, id="m1")
     run(store.save_context(Snapshot(id="c1", room="general", context=build([turn, seen]))))
     run(store.delete("m1"))
-    assert run(store.remove(Room, "general")) is True
+    assert run(store.remove(Room, "general")).counts == {"rooms": 1, "messages": 2, "contexts": 1}
     assert run(database.check()) == []
 
 
@@ -129,8 +167,8 @@ def test_a_persona_and_a_lorebook_go_with_what_is_theirs(store, run):
     run(store.save_memories([known("k1", persona="helper"), known("k2")]))
     run(store.save_lore([make_entry("e1"), make_entry("e2", lorebook="other")]))
     assert run(store.get(Lorebook, "world")) == Lorebook(id="world")
-    assert run(store.remove(Persona, "helper")) is True
-    assert run(store.remove(Lorebook, "world")) is True
+    assert run(store.remove(Persona, "helper")).counts == {"personas": 1, "memories": 1}
+    assert run(store.remove(Lorebook, "world")).counts == {"lorebooks": 1, "lore_entries": 1}
     assert [memory.id for memory in run(store.memories())] == ["k2"]
     assert [entry.id for entry in run(store.lore(["world", "other"]))] == ["e2"]
 

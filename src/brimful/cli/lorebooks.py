@@ -40,6 +40,7 @@ from brimful.formats.lorebooks import (
 from brimful.lore import check_keywords
 from brimful.records import Lorebook, LoreEntry, Persona, Room, User
 from brimful.records.lorebook import Logic
+from brimful.records.removal import RemovalReport
 
 if TYPE_CHECKING:
     from brimful.engine import Engine
@@ -140,14 +141,14 @@ async def get_entry(store: "Store", book: str, id: str) -> LoreEntry:
     return found[0]
 
 
-async def remove_book(engine: "Engine", book: BookId, entry: EntryId = None) -> None:
+async def remove_book(engine: "Engine", book: BookId, entry: EntryId = None) -> RemovalReport | None:
     """Remove a lorebook with its entries, or one entry."""
     if entry is None:
         await engine.store.require(Lorebook, book)
-        await engine.store.remove(Lorebook, book)
-    else:
-        await get_entry(engine.store, book, entry)
-        await engine.store.remove_lore(entry)
+        return await engine.store.remove(Lorebook, book)
+    await get_entry(engine.store, book, entry)
+    await engine.store.remove_lore(entry)
+    return None
 
 
 def add(  # noqa: PLR0913 - the options of a command

@@ -36,6 +36,7 @@ from brimful.cli.records import (
 from brimful.errors import UnknownRecord
 from brimful.policies import load_policy
 from brimful.records import Persona, User
+from brimful.records.removal import RemovalReport
 
 if TYPE_CHECKING:
     from brimful.engine import Engine
@@ -129,10 +130,12 @@ def edit_persona(  # noqa: PLR0913 - the options of a command
     return apply
 
 
-async def remove_persona(engine: "Engine", id: PersonaId) -> None:
+async def remove_persona(engine: "Engine", id: PersonaId) -> RemovalReport:
     """Remove a persona and the memories that belong to it."""
-    if not await engine.store.remove(Persona, id):
+    report = await engine.store.remove(Persona, id)
+    if not report:
         raise UnknownRecord("persona", id)
+    return report
 
 
 def _check_policy(persona: Persona) -> None:
@@ -233,10 +236,17 @@ def edit_user(
     return apply
 
 
-async def remove_user(engine: "Engine", id: UserId) -> None:
-    """Remove a user with their memories and rooms."""
-    if not await engine.store.remove(User, id):
+async def remove_user(engine: "Engine", id: UserId) -> RemovalReport:
+    """Remove a user with their memories, rooms, contexts and API keys."""
+    report = await engine.store.remove(User, id)
+    if not report:
         raise UnknownRecord("user", id)
+    return report
+
+
+async def _get_or_make_user(store: "Store", id: str) -> User:
+    """Return a user, or one without anything: rooms and memories may belong to a user of whom there is no record."""
+    return await store.get(User, id) or User(id=id)
 
 
 def _user_fields(user: User) -> list[tuple[str, str]]:
@@ -260,7 +270,8 @@ USERS: Final = RecordKind(
     get=get_user,
     edit=edit_user,
     remove=remove_user,
-    warning=lambda user: f"user {user.id!r} with their memories and all of their rooms",
+    warning=lambda user: f"user {user.id!r} with their memories, contexts and API keys, and all of their rooms",
+    get_removed=_get_or_make_user,
     entity=User,
     record=User,
     examples={

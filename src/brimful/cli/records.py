@@ -22,6 +22,7 @@ from brimful.errors import InvalidValue, UnknownRecord
 from brimful.records import Entity, Note, Record, Room
 from brimful.records.character import Character
 from brimful.records.note import NoteRole
+from brimful.records.removal import RemovalReport
 
 if TYPE_CHECKING:
     from brimful.engine import Engine
@@ -60,8 +61,9 @@ class RecordKind(msgspec.Struct, Generic[R], frozen=True, kw_only=True):
     find: Callable[..., Awaitable[Sequence[R]]]
     get: Callable[..., Awaitable[R]] | None = None
     edit: Callable[..., Callable[[Any], Entity]] | None = None
-    remove: Callable[..., Awaitable[None]] | None = None
+    remove: Callable[..., Awaitable[RemovalReport | None]] | None = None
     warning: Callable[[R], str] | None = None  # what `remove` removes besides: it asks for confirmation
+    get_removed: Callable[..., Awaitable[R]] | None = None  # what the warning is about; by default `get`
     entity: type[Entity] | None = None  # what `add` and `edit` write
     make: Callable[[str], Entity] | None = None  # makes a new entity from its id; by default `entity(id=id)`
     record: type[Record] | None = None  # what `export` writes
@@ -82,7 +84,7 @@ def _commands(kind: RecordKind[Any]) -> Iterator[tuple[str, Callable[..., None]]
             yield "add", _save_command(kind, kind.get, kind.edit, kind.entity, new=True)
             yield "edit", _save_command(kind, kind.get, kind.edit, kind.entity, new=False)
         if kind.remove is not None:
-            yield "remove", _remove_command(kind, kind.get, kind.remove)
+            yield "remove", _remove_command(kind, kind.get_removed or kind.get, kind.remove)
     if kind.record is not None:
         yield "export", export_command(kind.record, f"Write all {kind.plural} as JSON lines.")
 
@@ -171,20 +173,36 @@ def _save_command(
 
 
 def _remove_command(
-    kind: RecordKind[Any], get: Callable[..., Awaitable[Any]], remove: Callable[..., Awaitable[None]]
+    kind: RecordKind[Any], get: Callable[..., Awaitable[Any]], remove: Callable[..., Awaitable[RemovalReport | None]]
 ) -> Callable[..., None]:
     def run(options: dict[str, Any], *, target: StoreOptions, as_json: bool) -> None:
         confirmed = kind.warning is None or options.pop("yes")
         names = [value for value in options.values() if isinstance(value, str)]
         if not confirmed and kind.warning is not None:
             _confirm(kind.warning(with_store(lambda store: get(store, id=names[0]), target=target)))
-        with_engine(lambda engine: remove(engine, **options), target=target)
+        report = with_engine(lambda engine: remove(engine, **options), target=target)
         erased = {"erased": options["erase"]} if "erase" in options else {}
         more = ", and erased its content from past contexts" if options.get("erase") else ""
-        text = f"removed {output.one_line(names[-1])}{more}"
-        output.show({"id": names[-1], "removed": True, **erased}, text, as_json=as_json)
+        text = f"removed {output.one_line(names[-1])}{_describe(report) if report else more}"
+        counts = {"counts": report.counts} if report else {}
+        output.show({"id": names[-1], "removed": True, **erased, **counts}, text, as_json=as_json)
 
     return _command(remove, run, *([_YES] if kind.warning else []))
+
+
+def _describe(report: RemovalReport) -> str:
+    """Return what was removed.
+
+    >>> _describe(RemovalReport(users=1, memories=20, lore_entries=1, summaries=2))
+    ': 1 user, 1 lore entry, 2 summaries, 20 memories'
+    """
+    names = (kind.replace("_", " ").replace("api", "API") for kind in report.counts)
+    numbers = zip(report.counts.values(), names, strict=True)
+    return ": " + ", ".join(f"{count:,} {_singular(name) if count == 1 else name}" for count, name in numbers)
+
+
+def _singular(plural: str) -> str:
+    return f"{plural.removesuffix('ies')}y" if plural.endswith("ies") else plural.removesuffix("s")
 
 
 def _confirm(what: str) -> None:

@@ -40,6 +40,7 @@ from brimful.core.content import Role
 from brimful.errors import UnknownRecord
 from brimful.packagers.records import plain_text
 from brimful.records import Message, Room
+from brimful.records.removal import RemovalReport
 from brimful.views.explain import plural
 
 if TYPE_CHECKING:
@@ -151,13 +152,15 @@ def edit_room(  # noqa: PLR0913 - the options of a command
     return apply
 
 
-async def remove_room(engine: "Engine", id: RoomId) -> None:
+async def remove_room(engine: "Engine", id: RoomId) -> RemovalReport:
     """Remove a room with everything in it.
 
     This includes its messages, summaries, memories, contexts and answers.
     """
-    if not await engine.store.remove(Room, id):
+    report = await engine.store.remove(Room, id)
+    if not report:
         raise UnknownRecord("room", id)
+    return report
 
 
 async def _room_status(store: "Store", rooms: Sequence[Room]) -> list[RoomStatus]:

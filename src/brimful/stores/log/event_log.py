@@ -26,6 +26,7 @@ INSERT INTO log (tenant, position, kind, item, room, at, persona, model, policy,
 VALUES (:tenant, :position, :kind, :item, :room, :at, :persona, :model, :policy, :user, :key, :body)
 """
 _CLEAR_ROOM: Final = "UPDATE log SET item = NULL, room = NULL WHERE tenant = :tenant AND room = :room"
+_CLEAR_USER: Final = "UPDATE log SET user_id = '' WHERE tenant = :tenant AND user_id = :user AND user_id <> ''"
 _CLEAR_ITEMS: Final = "UPDATE log SET item = NULL WHERE tenant = :tenant AND kind = :kind AND item IN :items"
 _AFTER: Final = """
 SELECT position, kind, item FROM log WHERE tenant = :tenant AND position > :after ORDER BY position LIMIT :limit
@@ -91,6 +92,12 @@ def clear_room(session: Session, room: str) -> None:
     """Remove references to a deleted room. Its events remain in the statistics of all rooms."""
     session.run(_CLEAR_ROOM, room=room)
     tallies.remove_owner(session, "room", room)
+
+
+def clear_user(session: Session, user: str) -> None:
+    """Remove the name of a user. Their events remain in all other statistics."""
+    session.run(_CLEAR_USER, user=user)
+    tallies.remove_owner(session, "user", user)
 
 
 def clear_items(session: Session, kind: EventKind, items: Sequence[str]) -> None:

@@ -352,10 +352,10 @@ def read_tallies(
         yield hour, TallyKey(tally_persona, model, policy, user, key), decode_tally(body)
 
 
-def remove_owner(session: Session, scope: Scope, owner: str) -> int:
-    """Delete the tallies of a room or a user, and return how many there were. It stays in the totals."""
+def remove_owner(session: Session, scope: Scope, owner: str) -> None:
+    """Delete the tallies of a room or a user. It stays in the totals."""
     sql = "DELETE FROM tallies WHERE tenant = :tenant AND scope = :scope AND owner = :owner"
-    return session.run(sql, scope=scope, owner=owner)
+    session.run(sql, scope=scope, owner=owner)
 
 
 _Key = tuple[Any, ...]

@@ -343,6 +343,8 @@ CREATE INDEX log_by_time ON log (tenant, at);
 CREATE INDEX log_by_room ON log (tenant, room, position) WHERE room IS NOT NULL;
 CREATE INDEX log_by_persona ON log (tenant, persona, position) WHERE kind = 'build';
 CREATE INDEX log_by_model ON log (tenant, model, position) WHERE kind = 'build';
+CREATE INDEX api_keys_by_user ON api_keys (tenant, user_id) WHERE user_id IS NOT NULL;
+CREATE INDEX log_by_user ON log (tenant, user_id, position) WHERE user_id <> '';
 CREATE INDEX tallies_by_hour ON tallies (tenant, scope, size, hour) WHERE scope IN ('user', 'key');
 CREATE INDEX responses_by_message ON responses (tenant, message) WHERE message IS NOT NULL;
 CREATE INDEX contents_unused ON contents (tenant, seen) WHERE uses <= 0;

@@ -349,6 +349,8 @@ CREATE INDEX log_by_time ON log (tenant, at);
 CREATE INDEX log_by_room ON log (tenant, room, position) WHERE room IS NOT NULL;
 CREATE INDEX log_by_persona ON log (tenant, persona, position) WHERE kind = 'build';
 CREATE INDEX log_by_model ON log (tenant, model, position) WHERE kind = 'build';
+CREATE INDEX api_keys_by_user ON api_keys (tenant, user_id) WHERE user_id IS NOT NULL;
+CREATE INDEX log_by_user ON log (tenant, user_id, position) WHERE user_id <> '';
 CREATE INDEX tallies_by_hour ON tallies (tenant, scope, size, hour) WHERE scope IN ('user', 'key');
 CREATE INDEX responses_by_message ON responses (tenant, message) WHERE message IS NOT NULL;
 CREATE INDEX contents_unused ON contents (tenant, seen) WHERE uses <= 0;
@@ -559,6 +561,8 @@ INSERT INTO sqlite_stat1 (tbl, idx, stat) VALUES
   ('log', 'log_by_room', '1000000 500000 100 1'),
   ('log', 'log_by_persona', '500000 250000 50000 1'),
   ('log', 'log_by_model', '500000 250000 50000 1'),
+  ('api_keys', 'api_keys_by_user', '1000 500 5'),
+  ('log', 'log_by_user', '500000 250000 5000 1'),
   ('tallies', 'tallies', '1000000 500000 200000 50 25 10 5 2 1'),
   ('tallies', 'tallies_by_hour', '500000 400000 200000 100000 100'),
   ('responses', 'responses_by_message', '100000 50000 1'),
