@@ -25,6 +25,7 @@ PAGES = {
     "memories": "/memories",
     "audit": "/memories/audit",
     "sessions": "/sessions",
+    "operations": "/operations",
     "lorebooks": "/lorebooks",
     "lorebook": "/lorebooks/shop",
     "message": "/messages/support-0001",

@@ -29,6 +29,7 @@ const DiffPage = later(() => import("./pages/diff").then((page) => page.DiffPage
 const StatsPage = later(() => import("./pages/stats").then((page) => page.StatsPage));
 const TimelinePage = later(() => import("./pages/timeline").then((page) => page.TimelinePage));
 const WhatIfPage = later(() => import("./pages/what-if").then((page) => page.WhatIfPage));
+const OperationsPage = later(() => import("./pages/operations").then((page) => page.OperationsPage));
 const SessionPage = later(() => import("./pages/session").then((page) => page.SessionPage));
 const SessionsPage = later(() => import("./pages/sessions").then((page) => page.SessionsPage));
 
@@ -41,6 +42,7 @@ const NAVIGATION: [string, string, Page[]][] = [
   ["/memories", "Memories", ["memories", "audit"]],
   ["/lorebooks", "Lorebooks", ["lorebooks", "lorebook"]],
   ["/sessions", "Sessions", ["sessions", "session"]],
+  ["/operations", "Operations", ["operations"]],
 ];
 
 const THEME_LABELS = { system: "Theme: system", light: "Theme: light", dark: "Theme: dark" };
@@ -48,7 +50,8 @@ const THEME_ICONS = { system: "◐", light: "☀", dark: "☾" };
 
 export function App() {
   const [searching, setSearching] = useState(false);
-  const hasSessions = useFeatures().data?.sessions ?? false;
+  const features = useFeatures().data;
+  const hidden = [...(features?.sessions ? [] : ["/sessions"]), ...(features?.admin || features?.limits ? [] : ["/operations"])];
   useShortcuts({ help: () => showHelp(), search: () => setSearching(true) });
   return (
     <>
@@ -60,7 +63,7 @@ export function App() {
         </a>
         <nav aria-label="Pages">
           <ul>
-            {NAVIGATION.filter(([href]) => hasSessions || href !== "/sessions").map(([href, name, pages]) => (
+            {NAVIGATION.filter(([href]) => !hidden.includes(href)).map(([href, name, pages]) => (
               <li key={href}>
                 <a href={href} data-name={name} aria-current={route.value.page && pages.includes(route.value.page) ? "page" : undefined}>
                   {name}
@@ -124,6 +127,8 @@ function Current(): ComponentChildren {
       return <MemoriesPage />;
     case "audit":
       return <AuditPage />;
+    case "operations":
+      return <OperationsPage />;
     case "sessions":
       return <SessionsPage />;
     case "session":
@@ -143,7 +148,7 @@ function skip(event: Event): void {
 }
 
 const SHORTCUTS: Record<string, string> = {
-  c: "/", d: "/diff", s: "/stats", r: "/rooms", p: "/personas", m: "/memories", l: "/lorebooks", a: "/sessions",
+  c: "/", d: "/diff", s: "/stats", r: "/rooms", p: "/personas", m: "/memories", l: "/lorebooks", a: "/sessions", o: "/operations",
 };
 
 /** `?` shows help, Ctrl+K searches everything, `g` and a letter go to a page, `/` focuses the search of the page. */

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from decimal import Decimal
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-import msgspec
 import typer
 
 from brimful.cli import output
@@ -160,21 +159,13 @@ async def _with_usage(limits: "Limits", own: "OwnLimits") -> "_Entry":
 
 def _show(found: "list[_Entry]", *, as_json: bool) -> None:
     if as_json:
-        output.show_json([_entry_data(*each) for each in found])
+        from brimful.records.limits import describe_use  # noqa: PLC0415 - commands without a store start faster
+
+        output.show_json([describe_use(*each) for each in found])
         return
     rows = [row for each in found for row in _rows(*each)]
     empty = "no limits of single keys or users; set one with `brimful limits set`"
     output.show_rows(rows, _COLUMNS, lambda row: row, empty=empty, as_json=False)
-
-
-def _entry_data(own: "OwnLimits", used: "dict[Period, PeriodUsage]") -> dict[str, Any]:
-    from brimful.records.own_calls import NANODOLLARS  # noqa: PLC0415 - see above
-
-    sums = {
-        period: {"requests": each.requests, "tokens": each.tokens, "dollars": each.nanodollars / NANODOLLARS}
-        for period, each in used.items()
-    }
-    return {**msgspec.structs.asdict(own), "used": sums}
 
 
 def _rows(own: "OwnLimits", used: "dict[Period, PeriodUsage]") -> Iterator[list[str]]:

@@ -160,6 +160,29 @@ class OwnLimits(msgspec.Struct, frozen=True, kw_only=True):
     limits: dict[LimitName, float | None]
 
 
+class Used(msgspec.Struct, frozen=True, kw_only=True):
+    """What was used in a period."""
+
+    requests: int
+    tokens: int
+    dollars: float
+
+
+class LimitsInUse(OwnLimits, frozen=True, kw_only=True):
+    """The limits of one key or user, and what was used in the present minute, day and month, if that is known."""
+
+    used: dict[Period, Used]
+
+
+def describe_use(own: OwnLimits, used: Mapping[Period, PeriodUsage]) -> LimitsInUse:
+    """Return limits together with what was used."""
+    sums = {
+        period: Used(requests=each.requests, tokens=each.tokens, dollars=each.nanodollars / NANODOLLARS)
+        for period, each in used.items()
+    }
+    return LimitsInUse(kind=own.kind, name=own.name, limits=own.limits, used=sums)
+
+
 def period_start(period: Period, at: float) -> int:
     """Return when the period of a time began, in UTC.
 

@@ -197,6 +197,7 @@ class Services:
             tasks=self._tasks,
             shutdown=self.shutdown,
             running_jobs=lambda: self._worker.running,
+            upstream_states=lambda: self._upstreams.states,
             reload=reload,
             sessions=Sessions(Path.home(), os.environ) if config.sessions else None,
             clock=clock,

@@ -221,7 +221,7 @@ class Limiter:
         clock: Callable[[], float],
     ) -> None:
         self._database = database
-        self._defaults: Mapping[LimitedKind, UsageLimits] = {"key": keys, "user": users}
+        self.defaults: Mapping[LimitedKind, UsageLimits] = {"key": keys, "user": users}
         self._tasks = tasks
         self._clock = clock
         self._limited: LRU[str, tuple[bool, float]] = LRU(max_entries=_MAX_LOOKUPS)
@@ -271,7 +271,7 @@ class Limiter:
             names.append(("user", user))
         found = []
         for kind, name in names:
-            limits = self._defaults[kind]
+            limits = self.defaults[kind]
             if has_own:
                 limits = limits.overridden(await self._find_own(client.tenant, kind, name))
             if limits:

@@ -77,6 +77,7 @@ WRITES = [
 
 KEYS = [
     ("GET", "/keys", None),
+    ("GET", "/limits", None),
     ("POST", "/keys", {"name": "x", "scopes": ["keys"]}),
     ("DELETE", "/keys/{key}", None),
 ]

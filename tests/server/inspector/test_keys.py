@@ -134,3 +134,21 @@ def test_a_pattern_covers_only_what_it_matches():
     for wide, narrow in product(patterns, repeat=2):
         if covers(wide, narrow):
             assert matches[narrow] <= matches[wide], (wide, narrow)
+
+
+def test_limits_are_listed_with_what_was_used(make_client, tmp_path):
+    client = make_client()
+
+    async def limit():
+        async with connect(store_of(tmp_path)) as database:
+            await database.limits("acme").set_own("user", "ada", {"requests_per_minute": 5, "dollars_per_day": None})
+
+    asyncio.run(limit())
+    request = {"model": "gpt-4o", "user": "ada", "messages": [{"role": "user", "content": "Hi"}]}
+    assert client.post("/v1/chat/completions", json=request).status_code == 200
+    found = client.get(f"{ROOT}/limits").json()
+    assert found["defaults"]["key"]["tokens_per_day"] is None
+    [own] = found["limits"]
+    assert (own["kind"], own["name"]) == ("user", "ada")
+    assert own["limits"] == {"requests_per_minute": 5, "dollars_per_day": None}
+    assert own["used"]["minute"]["requests"] == 1

@@ -4,6 +4,10 @@ import { useResource, type Resource } from "./resource";
 
 export interface Features {
   sessions: boolean;
+  /** The state of the server, and its jobs. */
+  admin: boolean;
+  keys: boolean;
+  limits: boolean;
 }
 
 export function useFeatures(): Resource<Features> {

@@ -3,7 +3,7 @@
 export type Page =
   | "contexts" | "context" | "message" | "what-if" | "diff" | "stats"
   | "rooms" | "room" | "timeline" | "why" | "personas" | "persona" | "memories" | "audit" | "lorebooks" | "lorebook"
-  | "sessions" | "session";
+  | "sessions" | "session" | "operations";
 
 export interface Route {
   /** null if there is no such page. */
@@ -30,6 +30,7 @@ const ROUTES: [RegExp, Page][] = [
   [/^\/memories\/([^/]+)\/why$/, "why"],
   [/^\/lorebooks$/, "lorebooks"],
   [/^\/lorebooks\/([^/]+)$/, "lorebook"],
+  [/^\/operations$/, "operations"],
   [/^\/sessions$/, "sessions"],
   [/^\/sessions\/([^/]+)$/, "session"],
 ];

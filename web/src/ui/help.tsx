@@ -18,6 +18,7 @@ const SHORTCUTS: [string[], string][] = [
   [["g", "m"], "memories"],
   [["g", "l"], "lorebooks"],
   [["g", "a"], "sessions of agents"],
+  [["g", "o"], "operations"],
   [["↑", "↓", "Page ↑", "Page ↓", "Home", "End"], "move through the table of candidates"],
   [["←", "→", "↑", "↓"], "move through the treemap"],
   [["←", "→", "Home", "End"], "step through a timeline"],

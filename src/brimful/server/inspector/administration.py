@@ -1,12 +1,13 @@
 """Endpoints for the operators of a server: tenants, background jobs, what is in memory, and reloading."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
 from brimful.cache import SHARED_BUDGET, VECTOR_BUDGET
 from brimful.engine.calibration import LearnedWindow
 from brimful.server.inspector.operation import Call
 from brimful.server.inspector.queries import JobsQuery, TenantsQuery
 from brimful.server.inspector.views import View
+from brimful.server.proxy.upstreams import UpstreamState
 from brimful.server.tenants import Tenants
 from brimful.stores.tables.jobs import Job
 from brimful.telemetry.prometheus import memory_bytes
@@ -29,13 +30,15 @@ class Status(View, frozen=True, kw_only=True):
     """What one server process holds in memory, and the background jobs that it does now.
 
     `engines` are open, one for each recent tenant; `max_engines` is their limit. `memory_bytes` is the resident memory
-    of the process, 0 if it is not known; `cache_bytes` is the part of it that caches use. `learned_windows` are those
-    that providers named when they refused requests, by tenant.
+    of the process, 0 if it is not known; `cache_bytes` is the part of it that caches use. `upstreams` are those of the
+    configuration, and whether they answered their last request. `learned_windows` are those that providers named when
+    they refused requests, by tenant.
     """
 
     engines: int
     max_engines: int
     running_jobs: int
+    upstreams: dict[str, UpstreamState]
     memory_bytes: int
     cache_bytes: int
     learned_windows: dict[str, tuple[LearnedWindow, ...]]
@@ -48,9 +51,16 @@ class Reloaded(View, frozen=True, kw_only=True):
 
 
 class Features(View, frozen=True, kw_only=True):
-    """Optional parts of the inspector. With `sessions`, it shows sessions of coding agents on this machine."""
+    """Optional parts of the inspector.
+
+    With `sessions`, it shows sessions of coding agents on this machine. The others say what this client may see:
+    `admin` the state of the server and its jobs, `keys` API keys, and `limits` limits.
+    """
 
     sessions: bool
+    admin: bool
+    keys: bool
+    limits: bool
 
 
 class Administration:
@@ -61,18 +71,25 @@ class Administration:
         tenants: Tenants,
         *,
         running_jobs: Callable[[], int],
+        upstreams: Callable[[], Mapping[str, UpstreamState]],
         reload: Callable[[], Awaitable[tuple[str, ...]]],
         shows_sessions: bool,
     ) -> None:
         self._tenants = tenants
         self._running_jobs = running_jobs
+        self._upstreams = upstreams
         self._reload = reload
         self._shows_sessions = shows_sessions
 
     async def features(self, call: Call) -> Features:
-        """Return which optional parts are on."""
-        del call
-        return Features(sessions=self._shows_sessions)
+        """Return which optional parts are on for this client."""
+        scopes = call.client.scopes
+        return Features(
+            sessions=self._shows_sessions,
+            admin="admin" in scopes,
+            keys="keys" in scopes and bool(call.client.key),
+            limits="keys" in scopes,
+        )
 
     async def list_tenants(self, call: Call) -> TenantList:
         """Return a page of tenants, in order of name."""
@@ -98,6 +115,7 @@ class Administration:
             engines=self._tenants.engines,
             max_engines=self._tenants.max_open,
             running_jobs=self._running_jobs(),
+            upstreams=dict(self._upstreams()),
             memory_bytes=memory_bytes(),
             cache_bytes=sum(sizes.values()),
             learned_windows={tenant: tuple(each) for tenant, each in self._tenants.learned_windows().items()},

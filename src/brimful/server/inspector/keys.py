@@ -1,14 +1,16 @@
-"""Endpoints for API keys. A key never makes one that can do more than itself."""
+"""Endpoints for API keys and limits. A key never makes one that can do more than itself."""
 
 from collections.abc import Callable, Iterable
 from fnmatch import fnmatchcase
 from typing import Literal
 
+from brimful.records.limits import LimitedKind, LimitsInUse, UsageLimits, describe_use
 from brimful.server.access import Client
 from brimful.server.errors import ApiError
 from brimful.server.inspector.operation import Call
 from brimful.server.inspector.queries import KeyBody
 from brimful.server.inspector.views import View, to_view
+from brimful.server.limits import Limiter
 from brimful.server.tenants import Tenants
 from brimful.stores import ApiKey, ApiKeys
 
@@ -32,11 +34,19 @@ class RevokedKey(View, frozen=True, kw_only=True):
     revoked: Literal[True] = True
 
 
-class Keys:
-    """Endpoints for the API keys of a tenant."""
+class LimitList(View, frozen=True, kw_only=True):
+    """Limits of single keys and users, with what they used, and the limits of all others by kind: `key` and `user`."""
 
-    def __init__(self, tenants: Tenants, *, clock: Callable[[], float]) -> None:
+    limits: tuple[LimitsInUse, ...]
+    defaults: dict[LimitedKind, UsageLimits]
+
+
+class Keys:
+    """Endpoints for the API keys of a tenant, and for what they and users may use."""
+
+    def __init__(self, tenants: Tenants, limiter: Limiter, *, clock: Callable[[], float]) -> None:
         self._tenants = tenants
+        self._limiter = limiter
         self._clock = clock
 
     async def list_all(self, call: Call) -> KeyList:
@@ -67,6 +77,15 @@ class Keys:
         if not await self._keys(call).revoke(id, at=self._clock()):
             raise ApiError("not_found", f"there is no active key {id[:80]!r}", code="key_not_found", param="id")
         return RevokedKey(id=id)
+
+    async def list_limits(self, call: Call) -> LimitList:
+        """Return limits, and what was used of them."""
+        limits, now = self._tenants.database.limits(call.tenant), self._clock()
+        found = [
+            describe_use(own, await limits.used(own.kind, own.name, now=now) if own.name else {})
+            for own in await limits.list_own()
+        ]
+        return LimitList(limits=tuple(found), defaults=dict(self._limiter.defaults))
 
     def _keys(self, call: Call) -> ApiKeys:
         """Return the keys of the tenant. Without a key of its own, a client cannot be trusted with them."""

@@ -1,6 +1,6 @@
 """The inspector and the table of all its operations, from which routes and the OpenAPI description are made."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from operator import attrgetter
 from typing import Any, Final
@@ -24,7 +24,7 @@ from brimful.server.inspector.context_cache import ContextCache
 from brimful.server.inspector.contexts import Contexts
 from brimful.server.inspector.events import Events
 from brimful.server.inspector.fitting import Fitting, FitView
-from brimful.server.inspector.keys import KeyList, Keys, NewKey, RevokedKey
+from brimful.server.inspector.keys import KeyList, Keys, LimitList, NewKey, RevokedKey
 from brimful.server.inspector.operation import EVENT_STREAM, Operation, OperationHandler
 from brimful.server.inspector.records import LoreEntries, Memories, Messages, make_lorebooks, make_personas, make_rooms
 from brimful.server.inspector.runs import JanitorEndpoints, JanitorRuns
@@ -36,6 +36,7 @@ from brimful.server.inspector.views import Costs
 from brimful.server.inspector.what_if import Comparisons
 from brimful.server.limits import Limiter
 from brimful.server.proxy.fit_mode import RecordWriter
+from brimful.server.proxy.upstreams import UpstreamState
 from brimful.server.tenants import Tenants
 
 
@@ -57,6 +58,7 @@ class Inspector:
         tasks: BackgroundTasks,
         shutdown: Shutdown,
         running_jobs: Callable[[], int],
+        upstream_states: Callable[[], Mapping[str, UpstreamState]],
         reload: Callable[[], Awaitable[tuple[str, ...]]],
         sessions: Sessions | None,
         clock: Callable[[], float],
@@ -86,10 +88,14 @@ class Inspector:
             clock=clock,
         )
         self.janitor = JanitorEndpoints(tenants, models)
-        self.keys = Keys(tenants, clock=clock)
+        self.keys = Keys(tenants, limiter, clock=clock)
         self.sessions = sessions
         self.administration = Administration(
-            tenants, running_jobs=running_jobs, reload=reload, shows_sessions=sessions is not None
+            tenants,
+            running_jobs=running_jobs,
+            upstreams=upstream_states,
+            reload=reload,
+            shows_sessions=sessions is not None,
         )
         self.fitting = Fitting(tenants, registry, config=fit, records=records, costs=costs, tasks=tasks, clock=clock)
 
@@ -179,6 +185,7 @@ OPERATIONS: Final[tuple[Row, ...]] = (
     _get("/keys", "List API keys", "keys.list_all", KeyList, scope="keys"),
     _post("/keys", "Make an API key", "keys.create", NewKey, queries.KeyBody, scope="keys", status=201),
     _get("/keys/{id}", "Revoke an API key", "keys.revoke", RevokedKey, method="DELETE", scope="keys"),
+    _get("/limits", "List limits and what was used of them", "keys.list_limits", LimitList, scope="keys"),
     _get("/features", "Show which optional parts are on", "administration.features", Features),
     _get("/rooms", "List rooms", "rooms.list_page", record_views.RoomList, queries.ListQuery),
     _create("/rooms", "Create a room", "rooms.create", record_views.RoomView, queries.RoomBody),
