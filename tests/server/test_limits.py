@@ -298,6 +298,19 @@ def test_a_chat_in_a_room_is_limited(limited, stored, start, clock, upstream):
     assert len(upstream.requests) == 2
 
 
+def test_a_refused_request_can_be_sent_again_in_a_conversation(limited, clock, upstream):
+    client = limited({"tokens_per_day": RESERVED * 2}, mode="remember")
+    assert statuses(client, 1, headers=ADA) == [200]
+    texts = ["Hi", "Thursday.", "At what time?"]
+    messages = [
+        {"role": role, "content": text} for role, text in zip(("user", "assistant", "user"), texts, strict=True)
+    ]
+    assert statuses(client, 2, body=HI | {"messages": messages}, headers=ADA) == [402, 402]
+    clock.now += 86_400
+    assert statuses(client, 1, body=HI | {"messages": messages}, headers=ADA) == [200]
+    assert [message["content"] for message in upstream.bodies[-1]["messages"]] == texts
+
+
 @pytest.mark.parametrize("streams", [False, True])
 def test_each_round_of_a_recall_is_counted(limited, stored, streams):
     recall = ToolCall(id="call_r", name="recall", arguments='{"handle": "msg-000000"}')
