@@ -16,7 +16,7 @@ from brimful.server.config import load_config
 from brimful.stores import connect
 from server.test_processes import workers_of
 from server.test_shutdown import CHAT, HI, running, stop
-from server.upstream import chat_events, serving
+from server.upstream import chat_events, in_step, serving
 
 RELOAD = "/brimful/v1/reload"
 ALONE = {"connection": "close"}  # any worker may answer
@@ -217,3 +217,23 @@ def test_a_new_worker_begins_with_the_reloaded_configuration(tmp_path, upstream)
         for _ in range(20):
             assert client.post(CHAT, json=HI, headers=ALONE).status_code == 200
         assert set(models_of(upstream)[-20:]) == {"second"}
+
+
+def test_a_stream_from_before_a_reload_finishes_on_shutdown(tmp_path, upstream):
+    words = [f"{number} " for number in range(4)]
+    stream, arrived = in_step(list(chat_events(*words)))
+    upstream.answers = [stream]
+    with running(tmp_path, upstream) as (client, process):
+        with client.stream("POST", CHAT, json=HI | {"stream": True}) as answer:
+            pieces = answer.iter_raw()
+            first = next(pieces)
+            assert client.post(RELOAD).status_code == 200
+            stop(process)
+            arrived.release()
+            rest = []
+            for piece in pieces:
+                rest.append(piece)
+                arrived.release()
+        process.wait(120)
+    assert (first + b"".join(rest)).decode() == "".join(chat_events(*words))
+    assert asyncio.run(count_responses(tmp_path)) == 1
