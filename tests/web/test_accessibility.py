@@ -25,7 +25,7 @@ PAGES = {
     "memories": "/memories",
     "audit": "/memories/audit",
     "sessions": "/sessions",
-    "operations": "/operations",
+    "admin": "/admin",
     "lorebooks": "/lorebooks",
     "lorebook": "/lorebooks/shop",
     "message": "/messages/support-0001",

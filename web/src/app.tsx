@@ -29,7 +29,7 @@ const DiffPage = later(() => import("./pages/diff").then((page) => page.DiffPage
 const StatsPage = later(() => import("./pages/stats").then((page) => page.StatsPage));
 const TimelinePage = later(() => import("./pages/timeline").then((page) => page.TimelinePage));
 const WhatIfPage = later(() => import("./pages/what-if").then((page) => page.WhatIfPage));
-const OperationsPage = later(() => import("./pages/operations").then((page) => page.OperationsPage));
+const AdminPage = later(() => import("./pages/admin").then((page) => page.AdminPage));
 const SessionPage = later(() => import("./pages/session").then((page) => page.SessionPage));
 const SessionsPage = later(() => import("./pages/sessions").then((page) => page.SessionsPage));
 
@@ -42,7 +42,7 @@ const NAVIGATION: [string, string, Page[]][] = [
   ["/memories", "Memories", ["memories", "audit"]],
   ["/lorebooks", "Lorebooks", ["lorebooks", "lorebook"]],
   ["/sessions", "Sessions", ["sessions", "session"]],
-  ["/operations", "Operations", ["operations"]],
+  ["/admin", "Admin", ["admin"]],
 ];
 
 const THEME_LABELS = { system: "Theme: system", light: "Theme: light", dark: "Theme: dark" };
@@ -51,7 +51,7 @@ const THEME_ICONS = { system: "◐", light: "☀", dark: "☾" };
 export function App() {
   const [searching, setSearching] = useState(false);
   const features = useFeatures().data;
-  const hidden = [...(features?.sessions ? [] : ["/sessions"]), ...(features?.admin || features?.limits ? [] : ["/operations"])];
+  const hidden = [...(features?.sessions ? [] : ["/sessions"]), ...(features?.admin || features?.limits ? [] : ["/admin"])];
   useShortcuts({ help: () => showHelp(), search: () => setSearching(true) });
   return (
     <>
@@ -127,8 +127,8 @@ function Current(): ComponentChildren {
       return <MemoriesPage />;
     case "audit":
       return <AuditPage />;
-    case "operations":
-      return <OperationsPage />;
+    case "admin":
+      return <AdminPage />;
     case "sessions":
       return <SessionsPage />;
     case "session":
@@ -148,7 +148,7 @@ function skip(event: Event): void {
 }
 
 const SHORTCUTS: Record<string, string> = {
-  c: "/", d: "/diff", s: "/stats", r: "/rooms", p: "/personas", m: "/memories", l: "/lorebooks", a: "/sessions", o: "/operations",
+  c: "/", d: "/diff", s: "/stats", r: "/rooms", p: "/personas", m: "/memories", l: "/lorebooks", a: "/admin", e: "/sessions",
 };
 
 /** `?` shows help, Ctrl+K searches everything, `g` and a letter go to a page, `/` focuses the search of the page. */

@@ -3,7 +3,7 @@
 export type Page =
   | "contexts" | "context" | "message" | "what-if" | "diff" | "stats"
   | "rooms" | "room" | "timeline" | "why" | "personas" | "persona" | "memories" | "audit" | "lorebooks" | "lorebook"
-  | "sessions" | "session" | "operations";
+  | "sessions" | "session" | "admin";
 
 export interface Route {
   /** null if there is no such page. */
@@ -30,7 +30,7 @@ const ROUTES: [RegExp, Page][] = [
   [/^\/memories\/([^/]+)\/why$/, "why"],
   [/^\/lorebooks$/, "lorebooks"],
   [/^\/lorebooks\/([^/]+)$/, "lorebook"],
-  [/^\/operations$/, "operations"],
+  [/^\/admin$/, "admin"],
   [/^\/sessions$/, "sessions"],
   [/^\/sessions\/([^/]+)$/, "session"],
 ];

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 
-import type { ApiKey, LimitList } from "../src/api/operations";
-import { defaultLimits, keyBounds, keyState, limitRows } from "../src/logic/operations";
+import type { ApiKey, LimitList } from "../src/api/admin";
+import { defaultLimits, keyBounds, keyState, limitRows } from "../src/logic/admin";
 
 const KEY: ApiKey = {
   id: "5f1c", name: "bot", scopes: ["chat"], created: 1, revoked: null, expires: null, used: null, user: null, models: null, policies: null,

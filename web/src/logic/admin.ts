@@ -1,6 +1,6 @@
 /** Keys and limits in words. */
 
-import type { ApiKey, Limits, LimitList, LimitsInUse } from "../api/operations";
+import type { ApiKey, Limits, LimitList, LimitsInUse } from "../api/admin";
 import { money, whole } from "./format";
 
 /** Whether a key works now: "active", "revoked" or "expired". */

@@ -1,4 +1,4 @@
-"""The page of operations shows keys, what they spent, limits, upstreams and jobs, and never a secret."""
+"""The admin page shows keys, what they spent, limits, upstreams and jobs, and never a secret."""
 
 import pytest
 from playwright.sync_api import expect
@@ -35,7 +35,7 @@ def operated(tmp_path):
 
 def test_an_operator_sees_keys_spend_limits_and_jobs(operated, visit):
     address, secret = operated
-    page = visit(address, "/operations", allowed=("401",))
+    page = visit(address, "/admin", allowed=("401",))
     dialog = page.get_by_role("dialog", name="API key required")
     dialog.get_by_label("API key", exact=True).fill(secret)
     dialog.get_by_role("button", name="Use key").click()
@@ -48,11 +48,11 @@ def test_an_operator_sees_keys_spend_limits_and_jobs(operated, visit):
     expect(page.get_by_role("heading", name="Background jobs")).to_be_visible()
     page.get_by_label("By").select_option("model")
     expect(page.get_by_role("table", name="Spend by model")).to_contain_text("gpt-4")
-    expect(page.get_by_role("link", name="Operations")).to_have_attribute("aria-current", "page")
+    expect(page.get_by_role("link", name="Admin")).to_have_attribute("aria-current", "page")
     assert secret.rpartition(".")[2] not in page.content()
 
 
-def test_a_reader_has_no_page_of_operations(operated, visit, tmp_path):
+def test_a_reader_has_no_admin_page(operated, visit, tmp_path):
     address, _ = operated
 
     async def reader():
@@ -64,4 +64,4 @@ def test_a_reader_has_no_page_of_operations(operated, visit, tmp_path):
     dialog.get_by_label("API key", exact=True).fill(in_thread(reader()))
     dialog.get_by_role("button", name="Use key").click()
     expect(page.get_by_role("link", name="Stats")).to_be_visible()
-    expect(page.get_by_role("link", name="Operations")).to_have_count(0)
+    expect(page.get_by_role("link", name="Admin")).to_have_count(0)

@@ -5,11 +5,11 @@ import { useMemo } from "preact/hooks";
 
 import { query } from "../api/client";
 import { useFeatures } from "../api/features";
-import type { ApiKey, ApiKeys, Job, Jobs, LimitList, ServerStatus } from "../api/operations";
+import type { ApiKey, ApiKeys, Job, Jobs, LimitList, ServerStatus } from "../api/admin";
 import { type Resource, useResource } from "../api/resource";
 import type { Statistics, StatisticsList } from "../api/statistics";
 import { formatTime, money, percent, plural, whole } from "../logic/format";
-import { defaultLimits, keyBounds, keyState, limitRows } from "../logic/operations";
+import { defaultLimits, keyBounds, keyState, limitRows } from "../logic/admin";
 import { route, setQuery } from "../router";
 import { DataTable } from "../ui/data-table";
 import { Choice } from "../ui/fields";
@@ -20,7 +20,7 @@ const TIMES = [["24h", "last 24 hours"], ["7d", "last 7 days"], ["30d", "last 30
 const STATES = { answers: "good", fails: "bad", untried: "muted" } as const;
 const MEGABYTE = 1_000_000;
 
-export function OperationsPage() {
+export function AdminPage() {
   const may = useFeatures().data;
   const status = useResource<ServerStatus>(may?.admin ? "/status" : null);
   const keys = useResource<ApiKeys>(may?.keys ? "/keys" : null);
@@ -29,7 +29,7 @@ export function OperationsPage() {
   const names = useMemo(() => new Map(keys.data?.keys.map((key) => [key.id, key.name])), [keys.data]);
   return (
     <>
-      <Heading title="Operations" />
+      <Heading title="Admin" />
       {may?.admin && <Part id="server" title="Server" of={status}>{(found) => <Server of={found} />}</Part>}
       {may?.keys && <Part id="keys" title="API keys" of={keys}>{(found) => <Keys keys={found.keys} />}</Part>}
       <Spend names={names} />
