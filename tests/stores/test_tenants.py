@@ -11,6 +11,7 @@ from brimful.errors import BrimfulError, InvalidValue, StoreUnavailable, Unknown
 from brimful.packagers import memory
 from brimful.records import Lorebook, Persona, Response, Room, Snapshot, User
 from brimful.records.own_calls import OwnSpending, SpendingLimit
+from brimful.records.removal import RemovalReport
 from brimful.records.usage import UsageReport
 from brimful.stores.store import RoomContents, Store
 from brimful.stores.tables.own_calls import Charge
@@ -192,7 +193,8 @@ def test_no_method_reaches_another_tenant(database, run):
         found = run(call(database.tenant(f"new-{name}")))
         assert SECRET not in repr(found), name
         assert (
-            found in (None, False, [], {}, "", ([], []), (None, None, None), NO_CONTENTS, OwnSpending())
+            found
+            in (None, False, [], {}, "", ([], []), (None, None, None), NO_CONTENTS, OwnSpending(), RemovalReport())
             or name in telling
         ), name
     assert repr(run(seen(other))) == before
