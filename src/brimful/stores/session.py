@@ -173,9 +173,12 @@ class VectorIndex(Protocol):
 
 
 class Session:
-    """One transaction of one tenant. Every statement must use `:tenant`, which is bound here."""
+    """One transaction of one tenant. Every statement must use `:tenant`, which is bound here.
 
-    __slots__ = ("_cursor", "dialect", "keys", "tenant")
+    If it `erases` texts, they must be gone from the files of the database as well, as far as it can do that.
+    """
+
+    __slots__ = ("_cursor", "dialect", "erases", "keys", "tenant")
 
     def __init__(self, cursor: Cursor, dialect: Dialect, tenant: str) -> None:
         """Bind the cursor of an open transaction to a tenant."""
@@ -183,6 +186,7 @@ class Session:
         self.dialect = dialect
         self.tenant = tenant
         self.keys: TenantKeys | None = None  # None: nothing is encrypted
+        self.erases = False
 
     def rows(self, sql: str, **values: Any) -> list[Row]:
         """Return all rows of a statement."""

@@ -54,7 +54,9 @@ _SETTINGS: Final = (
 )
 _PING: Final = "SELECT 1 FROM migrations LIMIT 1"
 _UNREADABLE: Final = "it cannot be read to its end"
+_BEGIN_WRITE: Final = "BEGIN IMMEDIATE"
 _RETRY_DELAY: Final = 0.01  # seconds
+_LOG_WAIT: Final = 200  # milliseconds for readers to end; other writers wait meanwhile
 
 
 @contextmanager
@@ -163,6 +165,7 @@ class SqliteDriver:
         # Absolute: connections are opened later, when the working directory may have changed.
         self.path = str(Path(target.path).absolute()) if target.path else ""
         self._wait = wait
+        self._log_has_erased = False
         self._read_only_uri = ""  # if the file can only be read
         self._open: list[sqlite3.Connection] = []
         self._idle: list[sqlite3.Connection] = []  # most recently used last
@@ -202,7 +205,7 @@ class SqliteDriver:
 
     async def write(self, tenant: str, function: Callable[[Session], T]) -> T:
         """Run a function in a write transaction."""
-        return await self._on(self._writer, lambda: self._transact("BEGIN IMMEDIATE", tenant, function))
+        return await self._on(self._writer, lambda: self._transact(_BEGIN_WRITE, tenant, function))
 
     async def read(self, tenant: str, function: Callable[[Session], T]) -> T:
         return await self._on(self._readers, lambda: self._transact("BEGIN", tenant, function))
@@ -216,7 +219,7 @@ class SqliteDriver:
         return self
 
     def write_now(self, tenant: str, function: Callable[[Session], T]) -> T:
-        return self._transact("BEGIN IMMEDIATE", tenant, function)
+        return self._transact(_BEGIN_WRITE, tenant, function)
 
     async def ping(self) -> None:
         """Read one row of the file."""
@@ -246,15 +249,32 @@ class SqliteDriver:
     def _transact(self, begin: str, tenant: str, function: Callable[[Session], T]) -> T:
         with raise_store_errors(self._target.shown), self._connection() as connection:
             connection.execute(begin)
+            session = Session(connection.cursor(), self.dialect, tenant)
             try:
-                result = function(Session(connection.cursor(), self.dialect, tenant))
+                result = function(session)
                 connection.execute("COMMIT")
             except BaseException:
                 # After an error such as a full disk, SQLite may have rolled back by itself.
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
                 raise
+            if session.erases or (self._log_has_erased and begin == _BEGIN_WRITE):
+                self._empty_log(connection, wait=_LOG_WAIT if session.erases else 0)
             return result
+
+    def _empty_log(self, connection: sqlite3.Connection, *, wait: int) -> None:
+        """Write the log (WAL) into the file and truncate it: it still has the pages from before, with erased texts.
+
+        While somebody reads an older state, the log is needed; the next writes try again.
+        """
+        self._log_has_erased = True
+        connection.execute(f"PRAGMA busy_timeout = {wait}")
+        try:
+            with suppress(sqlite3.OperationalError):  # such as a full disk: the write itself is durable
+                is_busy, *_ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+                self._log_has_erased = bool(is_busy)
+        finally:
+            connection.execute(f"PRAGMA busy_timeout = {int(1000 * self._wait)}")
 
     def _query(self, sql: str, values: Mapping[str, str | float] = {}) -> list[Row]:
         with raise_store_errors(self._target.shown), self._connection() as connection:
@@ -377,7 +397,7 @@ class SqliteDriver:
                 self._keep_log(connection)
             if not self._pending(connection, migrate=migrate):
                 return  # no need to wait for a writer
-            connection.execute("BEGIN IMMEDIATE")
+            connection.execute(_BEGIN_WRITE)
             try:
                 for script in self._pending(connection, migrate=migrate):  # checked again, under the lock
                     _apply_migration(connection, script)

@@ -46,6 +46,7 @@ _Counts = Counter[str]
 def remove_entity(session: Session, kind: type[Entity], id: str) -> RemovalReport:
     """Remove a record and everything that belongs to it. What belongs to a user needs no record of them."""
     session.dialect.lock(session, "remove")
+    session.erases = True
     counts: _Counts = Counter()
     _remove(session, kind, id, counts)
     return RemovalReport(**counts)

@@ -20,6 +20,7 @@ def erase_record(session: Session, item: str, hash: str | None) -> None:
 
     A request may contain only a part of it, such as an excerpt: then the whole request is erased.
     """
+    session.erases = True
     erased = [] if hash is None else [hash]
     for context in find_contexts(session, context_ids(item)):
         packages = package_addresses(context.refs)
