@@ -3,6 +3,7 @@
 import asyncio
 import json
 import re
+from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
 
@@ -48,12 +49,17 @@ def told_of(upstream, folder, mode):
     return parse_config(data, "brimful.toml")
 
 
-@pytest.fixture(scope="module", params=["fit", "remember"])
-def address(request, upstream_server, tmp_path_factory):
+@pytest.fixture(scope="module")
+def addresses(upstream_server, tmp_path_factory):
+    """The addresses of servers in both modes."""
     upstream_server.reset()
-    config = told_of(upstream_server, tmp_path_factory.mktemp("store"), request.param)
-    with serving(create_app(config, environ={}), **connection_settings(config)) as (address, _):
-        yield address
+    with ExitStack() as servers:
+        addresses = []
+        for mode in ("fit", "remember"):
+            config = told_of(upstream_server, tmp_path_factory.mktemp(mode), mode)
+            serve = serving(create_app(config, environ={}), **connection_settings(config))
+            addresses.append(servers.enter_context(serve)[0])
+        yield addresses
 
 
 @pytest.fixture(scope="module")
@@ -84,12 +90,16 @@ def of_each(operations):
 
 
 # The examples of an operation are made when its test runs: all of them take long, and every worker collects all tests.
-def ask(method, path, address, session):
-    """Send all examples of an operation, and want a sound answer to each."""
+def ask(method, path, addresses, session):
+    """Send all examples of an operation, and want a sound answer to each.
+
+    They take longer to make than to send, so several servers get the same ones.
+    """
 
     @ANY
     def asked(case):
-        want_sound_answer(case, address, session)
+        for address in addresses:
+            want_sound_answer(case, address, session)
 
     config = HypothesisTestConfig(project=schema().config, modes=list(HypothesisTestMode))
     create_test(operation=schema()[path][method], test_func=asked, config=config)()
@@ -97,26 +107,25 @@ def ask(method, path, address, session):
 
 @pytest.mark.hypothesis
 @of_each([each for each in ASKING if CHATS.search(each[1])])
-def test_no_chat_breaks_the_server(method, path, address, session):
-    ask(method, path, address, session)
+def test_no_chat_breaks_the_server(method, path, addresses, session):
+    ask(method, path, addresses, session)
 
 
 @pytest.mark.hypothesis
-@pytest.mark.parametrize("address", ["fit"], indirect=True)
 @of_each([each for each in ASKING if not CHATS.search(each[1])])
-def test_no_request_breaks_the_server(method, path, address, session):
-    ask(method, path, address, session)
+def test_no_request_breaks_the_server(method, path, addresses, session):
+    ask(method, path, addresses[:1], session)
 
 
 @pytest.mark.hypothesis
 @of_each(INSPECTING)
 def test_no_query_breaks_the_inspector(method, path, inspector, session):
-    ask(method, path, inspector, session)
+    ask(method, path, [inspector], session)
 
 
 def want_sound_answer(case, address, session):
     response = case.call(base_url=address, session=session, timeout=120)
-    assert response.status_code < 500, response.text
+    assert response.status_code < 500, f"{address}: {response.text}"
     case.validate_response(response, checks=[response_schema_conformance, content_type_conformance])
 
 
@@ -136,8 +145,9 @@ def test_every_inspector_operation_names_its_scope():
     assert all("scope `" in said["description"] for said in inspected)
 
 
-def test_the_description_is_served(address):
-    assert httpx2.get(f"{address}/openapi.json").json() == json.loads(openapi_document())
+def test_the_description_is_served(addresses):
+    for address in addresses:
+        assert httpx2.get(f"{address}/openapi.json").json() == json.loads(openapi_document())
 
 
 def told_in(page):
