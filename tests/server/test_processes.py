@@ -5,6 +5,7 @@ import os
 import re
 import signal
 import tempfile
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from server.upstream import chat_answer
 
 CHAT = "/v1/chat/completions"
 TALK = {"x-brimful-conversation": "tea"}
+PAUSE = 0.02  # seconds between two looks at other processes, which need the processor
 
 
 def says(role, text):
@@ -72,6 +74,7 @@ def test_workers_share_a_port_a_store_and_metrics_and_a_killed_one_is_replaced(t
         os.kill(min(workers), signal.SIGKILL)
         while len(workers_of(process) - {min(workers)}) < 2:
             assert client.post(CHAT, json=HI, headers={"connection": "close"}).status_code == 200
+            time.sleep(PAUSE)
         with ThreadPoolExecutor(8) as pool:
             again = list(pool.map(lambda _: client.post(CHAT, json=HI, headers={"connection": "close"}), range(40)))
         assert {answer.status_code for answer in again} == {200}
@@ -94,6 +97,7 @@ def test_a_worker_that_stands_still_is_replaced(tmp_path, upstream):
         os.kill(stopped, signal.SIGSTOP)
         while stopped in workers_of(process) or len(workers_of(process)) < 2:
             assert client.get("/health", headers={"connection": "close"}).status_code == 200
+            time.sleep(PAUSE)
         assert client.post(CHAT, json=HI, headers={"connection": "close"}).status_code == 200
         stop(process)
         assert process.wait(120) == 0
@@ -111,7 +115,7 @@ def test_workers_end_with_their_supervisor(tmp_path, upstream):
         process.kill()
         process.wait()
         while any(Path(f"/proc/{worker}").exists() and not is_zombie(worker) for worker in workers):
-            pass
+            time.sleep(PAUSE)
 
 
 def is_zombie(process):
@@ -140,7 +144,7 @@ def test_the_server_waits_for_postgres(tmp_path, upstream, postgres_url):
 
         def begin():
             while "waiting up to 600 seconds for postgresql://" not in (tmp_path / "errors").read_text():
-                pass
+                time.sleep(PAUSE)
             link.symlink_to(folder[1])
 
         (tmp_path / "errors").touch()

@@ -113,6 +113,7 @@ def test_new_messages_are_embedded_by_the_server(start):
     end = time.monotonic() + 60
     while any(job["kind"] == "embed" for job in admin(client, "jobs")["jobs"]):
         assert time.monotonic() < end
+        time.sleep(0.01)
     assert {job["kind"] for job in admin(client, "jobs")["jobs"]} == {"janitor", "retention"}
     status = admin(client, "status")
     assert (status["engines"], status["max_engines"]) == (1, 1_000)

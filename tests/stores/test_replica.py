@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 
 import psycopg
 import pytest
@@ -39,7 +40,7 @@ def catch_up(primary, replica):
     # The database may not be there yet.
     with psycopg.connect(replica, dbname="postgres", autocommit=True) as connection:
         while not connection.execute(CAUGHT_UP, [end]).fetchone()[0]:
-            pass
+            time.sleep(0.01)
 
 
 def pause(replica):
@@ -47,7 +48,7 @@ def pause(replica):
     with psycopg.connect(replica, autocommit=True) as connection:
         connection.execute("SELECT pg_wal_replay_pause()")
         while connection.execute("SELECT pg_get_wal_replay_pause_state()").fetchone()[0] != "paused":
-            pass
+            time.sleep(0.01)
 
 
 async def read_all(database, path):
