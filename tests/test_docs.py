@@ -475,12 +475,11 @@ EXPECTED = {
         "field of KeyUsage": properties(KeyUsage),
         "method of Encryption": ("keys", "rotate_kek", "rotate_data_key", "encrypt"),
     },
+    "configuration.md": {"key of a configuration": keys(Config), "records": get_args(RecordMode)},
+    "access.md": {"scope": SCOPES, "header": ("X-Brimful-Key",)},
     "server.md": {
-        "key of a configuration": keys(Config),
         "mode": get_args(ModeName),
-        "scope": SCOPES,
-        "records": get_args(RecordMode),
-        "header": ("X-Brimful-Mode", "X-Brimful-Context", "X-Brimful-Key", "X-Brimful-Conversation", "X-Brimful-User"),
+        "header": ("X-Brimful-Mode", "X-Brimful-Context", "X-Brimful-Conversation", "X-Brimful-User"),
     },
     "store-cli.md": {"environment variable": options.ENVIRONMENT},
     "importing.md": {

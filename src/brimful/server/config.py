@@ -371,7 +371,7 @@ def _invalid_config(message: str, data: Mapping[str, Any], file: str) -> Invalid
     )
     unknown = re.search(r"unknown field `(.*)`", reason)
     key = ".".join(part for part in (path.strip("."), unknown[1] if unknown else "") if part)
-    return InvalidConfig(file, key, "unknown key; see docs/server.md" if unknown else _name_choices(key, reason))
+    return InvalidConfig(file, key, "unknown key; see docs/configuration.md" if unknown else _name_choices(key, reason))
 
 
 def _name_choices(key: str, reason: str) -> str:

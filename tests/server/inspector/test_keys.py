@@ -52,7 +52,7 @@ def test_keys_are_made_listed_and_revoked(make_client, tmp_path):
     again = client.delete(f"{ROOT}/keys/{made['id']}")
     assert (again.status_code, again.json()["error"]["code"]) == (404, "key_not_found")
     assert client.get(f"{ROOT}/keys").json()["keys"][1]["revoked"] > made["created"]
-    assert KEY_CACHE_SECONDS <= 5  # after which the key is rejected, as docs/server.md says
+    assert KEY_CACHE_SECONDS <= 5  # after which the key is rejected, as docs/access.md says
 
 
 LIMITED = {

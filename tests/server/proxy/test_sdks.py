@@ -22,7 +22,7 @@ OWN_HEADERS = {
     "x-brimful-upstream",
     "x-content-type-options",
 }
-"""Headers of answers that the proxy adds or changes, as docs/server.md says."""
+"""Headers of answers that the proxy adds or changes, as docs/endpoints.md says."""
 RATE_LIMITS = {
     "x-ratelimit-remaining-requests": "0",
     "retry-after": "7",
