@@ -100,7 +100,13 @@ DAMAGED = {
     "a PNG that was changed": ("x.png", changed, "x.png: contains a damaged text"),
     "no file": ("y.jsonl", lambda: GOOD, "x.jsonl: no such file"),
 }
-ON_POSTGRES = ("a line that is cut off", "a gzip bomb", "an archive that is cut off", "a PNG bomb", "no file")
+ON_POSTGRES = (
+    "a line that is cut off",
+    "a gzip bomb",
+    "an archive that is cut off",
+    "a PNG that is cut off",
+    "no file",
+)
 """One of each kind: a file is checked before a store is opened."""
 
 
