@@ -1,4 +1,4 @@
-"""Sample data for the inspector: what the model saw, what it did not see, and why the last answer forgot something.
+"""Sample data for the inspector: what the model saw, what it did not see, and why one answer forgot something.
 
 Fills a SQLite file with a year of small talk, 240 memories and five responses, then serves it, with a session of a
 coding agent. The model is scripted, the contexts are real. Run it with `make inspect`. Arguments are passed on to
@@ -35,9 +35,11 @@ EXCHANGES = (
     (QUESTIONS[0], "Rosinante, the red Gazelle."),
     ("Where do I like to sit in the library?", "In the window seat."),
     (QUESTIONS[2], "After the street where you met."),
-    ("How do I get to the market?", "By tram."),
     ("Which cake should I bake for Sunday?", "A hazelnut torte, with plenty of cream. Grace will love it."),
+    ("How do I get to the market?", "By tram."),
 )
+CAKE = 3
+"""The exchange that went wrong. It is not the newest, so that a good one is seen first."""
 AGENT = "claude-opus-4-5"
 RULES = "You are a coding agent. Read before you change, and run the tests after each change. " * 30
 FILES = ("ship.py", "orders.py", "tests/test_ship.py", "queue.py")
@@ -45,7 +47,7 @@ LASTS = 300  # seconds that its cache keeps a prompt
 LUNCH, CONNECTED, COMPACTED = 12, 19, 27
 """Requests of the sample session: after a pause, after a server was connected, and after a compaction."""
 FORGOTTEN = "mem-nuts"
-"""The memory that the last answer should have known."""
+"""The memory that the answer about the cake should have known."""
 THINGS = ("the tram to the market", "her red bicycle", "the window seat in the library", "long walks by the canal")
 THOUGHTS = (
     "Ada prefers {} to anything else after work.",
@@ -66,7 +68,7 @@ LETTER = "A letter from Grace:\n\n" + "\n".join(
 
 
 def memories() -> list[Memory]:
-    """Return more memories than are worth their tokens, two of which matter for the last question."""
+    """Return more memories than are worth their tokens, two of which matter for the question about the cake."""
     known = [
         Memory(id=FORGOTTEN, content="Ada must not eat hazelnuts, says her doctor.", user="ada", at=NOW - 100 * DAY),
         Memory(
@@ -143,7 +145,7 @@ def line(answer: str, cache: list[Any]) -> Callable[[dict[str, Any]], Reply]:
 
 
 async def live(url: str) -> brimful.Context:
-    """Write the sample data, and return the last context."""
+    """Write the sample data, and return the context of the answer that forgot something."""
     cache: list[Any] = []
     provider = ScriptedProvider([line(answer, cache) for _, answer in EXCHANGES])
     async with brimful.Engine(url, model=MODEL, provider=provider) as engine:
@@ -152,10 +154,6 @@ async def live(url: str) -> brimful.Context:
         await engine.post_many(year())
         await engine.remember_many(memories())
         await engine.wait_indexed()
-        for number, (question, _) in enumerate(EXCHANGES):
-            if number == len(EXCHANGES) - 1:
-                await engine.post(room="kitchen", sender="Ada", text=LETTER)
-            answer = await engine.respond("kitchen", question, persona="nova", sender="Ada", user="ada")
         await engine.remember_many(worthless())
         await engine.put(Room(id="letters", name="Letters", user="grace"))
         for number, home in enumerate(HOMES):
@@ -163,7 +161,13 @@ async def live(url: str) -> brimful.Context:
             at = NOW - (300 - 100 * number) * DAY
             letter = await engine.post(room="letters", text=text, at=at)
             await engine.learn([letter], user="grace", provider=ScriptedProvider([learned]))
-        return answer.context
+        contexts = []
+        for number, (question, _) in enumerate(EXCHANGES):
+            if number == CAKE:
+                await engine.post(room="kitchen", sender="Ada", text=LETTER)
+            answer = await engine.respond("kitchen", question, persona="nova", sender="Ada", user="ada")
+            contexts.append(answer.context)
+        return contexts[CAKE]
 
 
 def agent_session(home: Path) -> None:
@@ -244,8 +248,8 @@ def main() -> None:
         with console.status("Writing a year of small talk, 240 memories and five responses …"):
             asyncio.run(live(url))
         console.print(
-            "[bold]Open the URL below in a browser.[/] The last answer suggests hazelnuts. Find out why it forgot the "
-            f"memory [bold]{FORGOTTEN}[/]. Press Ctrl+C to stop.\n"
+            "[bold]Open the URL below in a browser.[/] One answer suggests a hazelnut torte. Find out why it forgot "
+            f"the memory [bold]{FORGOTTEN}[/]. Press Ctrl+C to stop.\n"
         )
         agent_session(Path(folder))
         command = [sys.executable, "-m", "brimful", "serve", "--db", url, "--sessions", *sys.argv[1:]]

@@ -34,7 +34,7 @@ def test_a_shortened_item_is_marked_in_lists(own_shop, visit):
     context = in_thread(world.shortened(store))
     page = visit(address, f"/contexts/{context}")
     mark = re.compile(r"digest, [\d.]+\s% of [\d,]+ tokens")
-    basis = page.get_by_role("region", name="What it rests on")
+    basis = page.get_by_role("region", name="What the model saw")
     basis.get_by_role("button", name="Show more").click()
     expect(basis.get_by_text(mark)).to_have_count(1)
     expect(page.get_by_role("grid", name="Candidates").get_by_text("digest", exact=True)).to_have_count(1)

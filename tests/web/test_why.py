@@ -159,7 +159,7 @@ def test_opening_and_closing_the_panel_leaves_what_was_clicked_in_its_place(shop
     find(page, "lot")
     for locator in (
         page.get_by_role("region", name="What it did not see").locator(".basis button").last,
-        page.get_by_role("region", name="What it rests on").locator(".basis button").last,
+        page.get_by_role("region", name="What the model saw").locator(".basis button").last,
         page.locator("tr[data-row]").nth(3),
     ):
         locator.scroll_into_view_if_needed()
@@ -191,7 +191,7 @@ def test_the_answer_stands_beside_what_it_rests_on_and_what_it_did_not_see(shop,
     page = visit(address, f"/contexts/{contexts[-1]}")
     expect(page.get_by_role("region", name="Answer")).to_contain_text("Answer 2: a new lid is on its way.")
     expect(page.get_by_role("region", name="Answer")).to_contain_text("Question 2: what of the refund")
-    basis = page.get_by_role("region", name="What it rests on")
+    basis = page.get_by_role("region", name="What the model saw")
     expect(basis.get_by_role("listitem").filter(has_text="Ada is allergic to hazelnut.")).to_contain_text(
         "in every context"
     )
@@ -261,7 +261,7 @@ def test_the_numbers_of_a_context_add_up(shop, visit):
     every, included, left_out, covered, unread = (int(each[1].replace(",", "")) if each else 0 for each in found)
     assert every == included + left_out + covered + unread
     expect(page.get_by_role("region", name="What it did not see")).to_contain_text(f"{left_out} candidates left out")
-    basis = page.get_by_role("region", name="What it rests on").inner_text()
+    basis = page.get_by_role("region", name="What the model saw").inner_text()
     standing, seen = map(int, re.search(r"\((\d+) items\), the model saw (\d+) items", basis).groups())
     assert standing + seen == included
     total, *parts = re.findall(r"\d[\d,]*", page.get_by_text("Window of").inner_text())

@@ -1,10 +1,13 @@
 import { describe, expect, it } from "vitest";
 
-import { ago, clockTimes, evidence, isoTime, formatTime, formText, money, percent, plural, reasonText, relevance, score, seconds, short, signed, whole } from "../src/logic/format";
+import { ago, clockTimes, evidence, isoTime, formatTime, formText, money, ordinal, percent, plural, reasonText, relevance, score, seconds, short, signed, whole } from "../src/logic/format";
 
 describe("formatted numbers", () => {
   it.each([[0, "0"], [950, "950"], [12_345, "12.3k"], [999_949, "1000k"], [1_048_576, "1.05M"], [-2048, "-2.05k"]])("shortens %d to %s", (value, text) => {
     expect(short(value)).toBe(text);
+  });
+  it.each([[1, "1st"], [2, "2nd"], [3, "3rd"], [11, "11th"], [112, "112th"], [52, "52nd"], [1011, "1,011th"], [1023, "1,023rd"]])("shows place %d as %s", (place, text) => {
+    expect(ordinal(place)).toBe(text);
   });
   it("groups thousands", () => expect(whole(1234567.4)).toBe("1,234,567"));
   it.each([[0, "0\u00a0%"], [0.0004, "<0.1\u00a0%"], [0.0456, "4.6\u00a0%"], [0.1234, "12.3\u00a0%"], [1, "100\u00a0%"], [NaN, "–"]])("formats %d as %s", (share, text) => {

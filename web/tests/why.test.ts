@@ -70,7 +70,7 @@ describe("an explanation", () => {
 describe("numbers", () => {
   it("of candidates add up", () => {
     expect(outcomes([kept("a", 1, 1), decision("b")], 2)).toBe("1 included, 1 left out");
-    expect(outcomes([kept("a", 1, 1), decision("b"), decision("c", { outcome: "duplicate" })], 3)).toBe("1 included, 1 left out, 1 covered by others (same text or summary)");
+    expect(outcomes([kept("a", 1, 1), decision("b"), decision("c", { outcome: "duplicate" })], 3)).toBe("1 included, 1 left out, 1 duplicate");
     expect(outcomes([kept("a", 1, 1)], 190)).toBe("1 included, 0 left out, 189 older messages not loaded");
   });
   it("of a window add up", () => {

@@ -1,7 +1,7 @@
 /** Filtering and sorting the table of candidates. */
 
 import type { Decision, Outcome } from "../api/types";
-import { whole } from "./format";
+import { plural, whole } from "./format";
 
 export type Column =
   | "position" | "outcome" | "item" | "kind" | "pool" | "reason"
@@ -92,13 +92,17 @@ export function countBy(decisions: readonly Decision[], field: "kind" | "pool" |
 
 const STANDING = new Set(["system", "current", "format", "notes"]); // in every context, so nothing rests on them alone
 
-/** How many of `all` were included, left out, covered by another one, or not loaded: "166 included, 249 left out, 8 covered by others". */
+/** How many of `all` were included, left out, duplicates, summarized, or not loaded: "166 included, 249 left out, 8 duplicates". */
 export function outcomes(decisions: readonly Decision[], all: number): string {
-  const inside = decisions.filter(included).length;
-  const outside = decisions.filter((each) => each.outcome === "dropped").length;
-  const covered = decisions.length - inside - outside;
-  const unread = all - decisions.length;
-  return `${whole(inside)} included, ${whole(outside)} left out${covered > 0 ? `, ${whole(covered)} covered by others (same text or summary)` : ""}${unread > 0 ? `, ${whole(unread)} older messages not loaded` : ""}`;
+  const count = (outcome: Outcome) => decisions.filter((each) => each.outcome === outcome).length;
+  const [duplicates, summarized, unread] = [count("duplicate"), count("replaced"), all - decisions.length];
+  return [
+    `${whole(decisions.filter(included).length)} included`,
+    `${whole(count("dropped"))} left out`,
+    ...(duplicates > 0 ? [plural(duplicates, "duplicate")] : []),
+    ...(summarized > 0 ? [`${whole(summarized)} in a summary`] : []),
+    ...(unread > 0 ? [`${whole(unread)} older messages not loaded`] : []),
+  ].join(", ");
 }
 
 /** The beginning of the question that a context was built for. */

@@ -63,6 +63,13 @@ export function evidence(of: Record<string, number> | null): string {
   return found.length > 0 ? `Found by ${found.map(([name, value]) => `${EVIDENCE[name] ?? name} (${value.toFixed(1)})`).join(", ")}. The higher the number, the more it counts.` : "";
 }
 
+/** 1 → "1st", 52 → "52nd", 1011 → "1,011th" */
+export function ordinal(place: number): string {
+  const tens = Math.floor(place / 10) % 10;
+  const ending = tens === 1 ? "th" : ({ 1: "st", 2: "nd", 3: "rd" }[place % 10] ?? "th");
+  return whole(place) + ending;
+}
+
 /** US dollars: 0.00042 → "$0.00042", 12.3 → "$12.30" */
 export function money(value: number | null | undefined): string {
   if (value === null || value === undefined) return "–";

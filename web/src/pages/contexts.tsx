@@ -65,13 +65,12 @@ export function ContextsPage() {
         <p class={`live ${state}`} role="status"><span class="dot" aria-hidden="true" />{paused ? `paused, ${held.length} new` : STATES[state]}</p>
         <button type="button" aria-pressed={paused} onClick={togglePause}>{paused ? "Resume" : "Pause"}</button>
       </Heading>
-      {rows.length > 0 && <p class="lead">A context is what the model saw for one answer. Open one to see what the answer rests on, what it did not see, and why.</p>}
+      {rows.length > 0 && <p class="lead">A context is what the model saw for one answer. Open one to see what else it saw, what it did not see, and why.</p>}
       <Filters filter={filter} rows={rows} />
       <p class="hidden" aria-live="polite">{announcement}</p>
       {read.error && <ErrorNote error={read.error} retry={read.reload} />}
       {read.data === null && !read.error && <Skeleton rows={6} tall />}
       {read.data !== null && rows.length === 0 && <FirstContext filtered={Object.values(filter).some(Boolean)} paused={paused} />}
-      {rows.length > 0 && <BarLegend rows={rows} />}
       {rows.length > 0 && (
         <ol class="contexts" aria-label="Contexts, newest first" aria-busy={read.busy}>
           {rows.map((row, index) => (
@@ -79,6 +78,7 @@ export function ContextsPage() {
           ))}
         </ol>
       )}
+      {rows.length > 0 && <BarLegend rows={rows} />}
       {next !== null && <Older next={next} filter={filter} onRows={(list) => (setExtra((all) => mergeRows(all, list.contexts, 2000)), setOlder(list))} />}
     </>
   );

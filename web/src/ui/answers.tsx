@@ -1,4 +1,4 @@
-/** What was asked and answered, beside what the answer rests on and what was left out. */
+/** What was asked and answered, beside what the model saw and what was left out. */
 
 import { useState } from "preact/hooks";
 
@@ -7,7 +7,7 @@ import { useResource } from "../api/resource";
 import type { Answer, ContextView, Decision, Notice, Recalled } from "../api/types";
 import { basis, included, leftOut, questionOf, rating } from "../logic/candidates";
 import { look, title } from "../logic/components";
-import { money, percent, plural, reasonText, relevance, seconds, signed, whole } from "../logic/format";
+import { money, ordinal, percent, plural, reasonText, relevance, seconds, signed, whole } from "../logic/format";
 import { itemPath } from "../logic/routes";
 import { setQuery, route } from "../router";
 import { Find } from "./find";
@@ -32,7 +32,7 @@ export function AnswerSection({ view, onOpen }: { view: ContextView; onOpen: (id
         <Items items={outside} onOpen={onOpen} about={(each) => `${reasonText(each.reason)} · ${relevanceText(each)}`} />
       </section>
       <section class="side" aria-labelledby="basis-heading">
-        <h2 id="basis-heading">What it rests on</h2>
+        <h2 id="basis-heading">What the model saw</h2>
         <p class="small muted">Besides the system prompt and the question ({plural(standing, "item")}), the model saw {plural(inside.length, "item")}. The most relevant first:</p>
         <Items items={inside} onOpen={onOpen} about={(each) => FIXED[each.component] ?? relevanceText(each)} />
       </section>
@@ -42,9 +42,19 @@ export function AnswerSection({ view, onOpen }: { view: ContextView; onOpen: (id
 
 const FIXED: Record<string, string> = { pinned: "in every context", lorebook: "keyword", summaries: "summary" };
 
+const UNLIKELY = 0.01; // below it, the number says nothing
+
+/** The place in its pool: ", 52nd in its pool, cut at 25". */
+function rankText({ rank, cut }: Decision): string {
+  if (rank === 0) return "";
+  return `, ${ordinal(rank)} in its pool${cut > 0 ? `, cut at ${whole(cut)}` : ""}`;
+}
+
 function relevanceText(decision: Decision): string {
   const value = rating(decision);
-  return value === null ? "not rated" : `relevance ${relevance(value)}`;
+  if (value === null) return "not rated";
+  if (value < UNLIKELY) return `very unlikely to help${rankText(decision)}`;
+  return `relevance ${relevance(value)}`;
 }
 
 function Items({ items, onOpen, about }: { items: Decision[]; onOpen: (id: string) => void; about: (each: Decision) => string }) {
