@@ -474,7 +474,11 @@ def stats(  # noqa: PLR0913 - one argument per option
         named = ({"name": key_names.get(each.figures.key, "")} if by == "key" else {} for each in found)
         output.show_json([each.data() | extra | own for each, extra in zip(found, named, strict=True)])
     elif not spent and not any(each.figures.contexts or each.figures.answers.total for each in found):
-        output.write(NO_CONTEXTS if last is None and not (persona or room or user or key) else "no contexts match")
+        output.write(
+            NO_CONTEXTS
+            if last is None and not (persona or room or user or key or by in ("user", "key"))
+            else "no contexts match"
+        )
     elif by:
         output.show_table(statistics_table(found, by, key_names))
     else:
