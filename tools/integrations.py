@@ -65,13 +65,14 @@ TABLE = {
     "hermes": Environment(packages=("hermes-agent>=0.19,<0.20",), program="hermes"),
     "langchain": Environment(
         extras=("langchain", "langgraph"),
-        packages=("langchain-tests>=1.1,<2", "pytest-asyncio>=1", "pytest-socket"),
+        packages=("langchain-classic>=1,<2", "langchain-tests>=1.1,<2", "pytest-asyncio>=1", "pytest-socket"),
         modules=("langchain", "langgraph"),
         pages=(
             "adapters/langchain.md",
             "adapters/langgraph.md",
             "migrate/trim-messages.md",
             "migrate/summarization-middleware.md",
+            "migrate/langchain-memory.md",
         ),
     ),
     "litellm": Environment(
