@@ -84,7 +84,7 @@ TABLE = {
     "llama-index": Environment(
         extras=("llama-index",),
         modules=("llama_index",),
-        pages=("adapters/llama-index.md", "migrate/chat-memory-buffer.md"),
+        pages=("adapters/llama-index.md", "migrate/chat-memory-buffer.md", "migrate/llama-index-memory.md"),
     ),
     "open-webui": Environment(extras=("server",), packages=("open-webui==0.12.4",), program="open_webui"),
     "openai-agents": Environment(
