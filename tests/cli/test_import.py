@@ -119,6 +119,14 @@ def test_what_was_edited_or_deleted_stays_so(run, run_json, write_lines):
     assert contents(run_json, "a") == ["My lid is whole."]
 
 
+def test_a_room_that_only_messages_name_belongs_to_the_named_user(run, run_json, write_lines):
+    write_lines("chat.jsonl", [HI, HELLO])
+    write_lines("known.jsonl", [HI])
+    run("room", "add", "known", "--user", "bob")
+    run("import", "chat.jsonl", "known.jsonl", "--user", "mia")
+    assert {room["id"]: room["user"] for room in run_json("room", "list")} == {"chat": "mia", "known": "bob"}
+
+
 def test_a_room_comes_back_as_it_went(run, run_json, write_lines, monkeypatch):
     write_lines("chat.jsonl", [HI, HELLO, HI])
     run("import", "chat.jsonl")

@@ -29,7 +29,7 @@ from brimful.formats.files import (
 )
 from brimful.formats.registry import BUILTIN_FORMATS, detect_format, has_json_name, load_formats
 from brimful.formats.source import Entry, Format, ImportedItem, Skipped, Source
-from brimful.records import Memory, Room
+from brimful.records import Memory, Message, Room
 
 BACKUP_FOLDERS: Final = frozenset({"backups", "thumbnails", "__MACOSX", ".git"})
 """Folders with copies of other files, or with nothing to import: SillyTavern saves old chats in `backups`."""
@@ -113,12 +113,8 @@ class Reader:
 
     def records(self) -> Iterator[ImportedItem]:
         """Yield all records of all files, from the beginning."""
-        return map(self._with_owner, self._walk(Format.read_records))
-
-    def _with_owner(self, item: ImportedItem) -> ImportedItem:
-        if self._user is not None and isinstance(item, Memory | Room) and item.user is None:
-            return msgspec.structs.replace(item, user=self._user)
-        return item
+        items = self._walk(Format.read_records)
+        return items if self._user is None else _with_owner(items, self._user)
 
     def scan(self) -> Iterator[Entry | ImportedItem]:
         """Yield everything that is damaged, as `records` does, among records or the JSON values that they are in."""
@@ -311,6 +307,19 @@ def _is_archive(path: str) -> bool:
             return file.read(4) in ZIP_MAGIC
     except OSError:
         return False
+
+
+def _with_owner(items: Iterator[ImportedItem], user: str) -> Iterator[ImportedItem]:
+    """Give what belongs to nobody to a user, also rooms that only their messages name."""
+    rooms: set[str] = set()
+    for item in items:
+        if isinstance(item, Room):
+            rooms.add(item.id)
+        elif isinstance(item, Message) and item.room not in rooms:
+            rooms.add(item.room)
+            yield Room(id=item.room, user=user)
+        is_free = isinstance(item, Memory | Room) and item.user is None
+        yield msgspec.structs.replace(item, user=user) if is_free else item
 
 
 def _size(path: str) -> int:
