@@ -19,6 +19,7 @@ OWN_HEADERS = {
     "transfer-encoding",
     "x-brimful-context",
     "x-brimful-dropped",
+    "x-brimful-request",
     "x-brimful-upstream",
     "x-content-type-options",
 }
