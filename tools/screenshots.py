@@ -24,7 +24,7 @@ def take(page: Page, address: str, context: str) -> None:
     shots = {
         "inspector": f"/contexts/{context}",
         "inspector-why": f"/contexts/{context}?item={inspector.FORGOTTEN}",
-        "inspector-window": f"/contexts/{context}",
+        "inspector-window": f"/contexts/{context}?tab=window",
         "inspector-timeline": f"/rooms/kitchen/timeline?context={context}",
         "inspector-session": "/sessions",
     }
@@ -36,8 +36,6 @@ def take(page: Page, address: str, context: str) -> None:
         if name == "inspector-session":
             page.locator(".context-link").click()
             page.get_by_role("heading", name="Cache misses").wait_for()
-        if name == "inspector-window":
-            page.evaluate("document.getElementById('window-heading').scrollIntoView()")
         page.screenshot(path=IMAGES / f"{name}.png")
 
 

@@ -136,6 +136,7 @@ async def listed(store):
     await store.builds(room="general", since=1.0, until=9.0)
     await store.builds(persona="p", before=9)
     await store.builds(model="m")
+    await store.builds(user="u")
     await store.builds(room="general", message="m1")
     await store.builds(since=1.0, until=9.0)
 

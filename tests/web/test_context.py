@@ -16,7 +16,7 @@ CROWD = 5_000
 
 def test_the_treemap_shows_every_item_by_cost(shop, visit):
     address, _, contexts = shop
-    page = visit(address, f"/contexts/{contexts[-1]}")
+    page = visit(address, f"/contexts/{contexts[-1]}?tab=window")
     picture = page.get_by_role("group", name="Contents of the window by tokens")
     tiles = picture.get_by_role("button")
     expect(tiles.filter(has_text=re.compile("moka pot wants"))).to_be_visible()
@@ -29,7 +29,7 @@ def test_the_treemap_shows_every_item_by_cost(shop, visit):
 
 def test_one_part_of_the_window_can_be_selected(shop, visit):
     address, _, contexts = shop
-    page = visit(address, f"/contexts/{contexts[-1]}")
+    page = visit(address, f"/contexts/{contexts[-1]}?tab=window")
     tiles = page.get_by_role("group", name="Contents of the window").get_by_role("button")
     parts = page.get_by_role("list", name=re.compile("Parts of the window of 1,400 tokens"))
     expect(parts.get_by_role("button", name=re.compile("Reserved for the answer 200"))).to_be_visible()
@@ -42,14 +42,14 @@ def test_one_part_of_the_window_can_be_selected(shop, visit):
 
 def test_the_kinds_of_content_are_listed(shop, visit):
     address, _, contexts = shop
-    page = visit(address, f"/contexts/{contexts[-1]}")
+    page = visit(address, f"/contexts/{contexts[-1]}?tab=window")
     row = page.get_by_role("region", name="Kinds of content").get_by_role("row").filter(has_text="lorebook")
     expect(row).to_have_text(re.compile(r"^lorebook\d+2$"))
 
 
 def test_arrow_keys_move_in_the_treemap(shop, visit):
     address, _, contexts = shop
-    page = visit(address, f"/contexts/{contexts[-1]}")
+    page = visit(address, f"/contexts/{contexts[-1]}?tab=window")
     tiles = page.get_by_role("group", name="Contents of the window").get_by_role("button")
     tiles.first.focus()
     page.keyboard.press("ArrowDown")
@@ -87,6 +87,7 @@ def test_the_request_and_the_answer_are_shown(shop, visit):
     answer = page.get_by_role("region", name="Answer")
     for fact in ("scripted", "±0 compared to our count", "9 tokens", "stop"):
         expect(answer).to_contain_text(fact)
+    page.get_by_role("link", name="Request", exact=True).click()
     page.get_by_text("As sent to the provider (JSON)").click()
     shown = page.locator("pre.json")
     expect(shown).to_contain_text("You are Nova of the coffee shop.")
@@ -98,7 +99,7 @@ def test_the_request_and_the_answer_are_shown(shop, visit):
 
 def test_the_request_is_copied_as_a_program_that_runs(shop, visit):
     address, _, contexts = shop
-    page = visit(address, f"/contexts/{contexts[-1]}", permissions=["clipboard-read", "clipboard-write"])
+    page = visit(address, f"/contexts/{contexts[-1]}?tab=request", permissions=["clipboard-read", "clipboard-write"])
     copies = page.get_by_role("group", name="Copy the request")
 
     def copied(name):
@@ -152,7 +153,7 @@ def busy(page, action):
 
 def test_thousands_of_candidates_are_scrolled_sorted_and_filtered_quickly(crowd, visit):
     address, id = crowd
-    page = visit(address, f"/contexts/{id}")
+    page = visit(address, f"/contexts/{id}?tab=candidates")
     grid = page.get_by_role("grid", name="Candidates")
     rows = grid.locator("tr[data-row]")
     rows.first.wait_for()
@@ -181,8 +182,12 @@ def test_the_tokens_of_the_candidates_add_up_and_slash_focuses_the_finder(shop, 
     address, _, contexts = shop
     page = visit(address, f"/contexts/{contexts[-1]}?kind=message-current")
     row = page.get_by_role("grid", name="Candidates").get_by_role("row").nth(1)
-    part = page.get_by_role("button", name=re.compile(r"^Current message \d+"))
-    [tokens] = re.findall(r"message (\d+)", " ".join(part.inner_text().split()))
-    expect(row.locator(".col-tokens")).to_have_text(tokens)
+    tokens = row.locator(".col-tokens").inner_text()
+    parts = page.get_by_role("navigation", name="Parts of the context")
+    expect(parts.get_by_role("link", name="Candidates")).to_have_attribute("aria-current", "page")
+    parts.get_by_role("link", name="Window").click()
+    expect(page.get_by_role("button", name=re.compile(rf"^Current message {tokens}"))).to_be_visible()
+    parts.get_by_role("link", name="Answer").click()
+    expect(page.get_by_role("heading", name="What it did not see")).to_be_visible()
     page.keyboard.press("/")
     expect(page.get_by_role("textbox", name="What did the answer forget?")).to_be_focused()

@@ -11,7 +11,7 @@ from web.conftest import in_thread
 def test_a_shortened_item_shows_its_form_and_all_of_its_text(own_shop, visit):
     address, store, _ = own_shop
     context = in_thread(world.shortened(store))
-    page = visit(address, f"/contexts/{context}")
+    page = visit(address, f"/contexts/{context}?tab=window")
     tile = page.get_by_role("group", name="Contents of the window by tokens").get_by_role("button", name="digest of")
     expect(tile).to_have_count(1)
     tile.click()
@@ -37,6 +37,7 @@ def test_a_shortened_item_is_marked_in_lists(own_shop, visit):
     basis = page.get_by_role("region", name="What the model saw")
     basis.get_by_role("button", name="Show more").click()
     expect(basis.get_by_text(mark)).to_have_count(1)
+    page.get_by_role("link", name="Candidates", exact=True).click()
     expect(page.get_by_role("grid", name="Candidates").get_by_text("digest", exact=True)).to_have_count(1)
 
 

@@ -44,8 +44,12 @@ export interface ContextRow {
   question: string;
   answer: string;
   /** Prompt tokens that the provider took from its cache, or could have taken; null if it reported no usage. */
+  prompt: number | null;
   cached: number | null;
   expected_cached: number | null;
+  /** US dollars and seconds of the answer; null if they are not known. */
+  cost: number | null;
+  seconds: number | null;
   /** Whether there is more than this summary. */
   recorded: boolean;
 }
@@ -155,7 +159,7 @@ export interface PromptPart {
   characters: number;
 }
 
-export interface ContextView extends Omit<ContextRow, "number" | "user" | "question" | "answer" | "cached" | "expected_cached"> {
+export interface ContextView extends Omit<ContextRow, "number" | "user" | "question" | "answer" | "prompt" | "cached" | "expected_cached" | "cost" | "seconds"> {
   number: number | null;
   endpoint: Endpoint;
   /** The score that 1,000 tokens have to be worth. */

@@ -6,13 +6,15 @@ export interface ContextFilter {
   room: string;
   persona: string;
   model: string;
+  user: string;
 }
 
 export function matches(row: ContextRow, filter: ContextFilter): boolean {
   return (
     (!filter.room || row.room === filter.room) &&
     (!filter.persona || row.persona === filter.persona) &&
-    (!filter.model || row.model === filter.model)
+    (!filter.model || row.model === filter.model) &&
+    (!filter.user || row.user === filter.user)
   );
 }
 

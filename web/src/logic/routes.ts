@@ -55,6 +55,8 @@ function decoded(name: string): string {
 
 export const contextPath = (id: string): string => `/contexts/${encodeURIComponent(id)}`;
 export const itemPath = (id: string, item: string): string => `${contextPath(id)}?${new URLSearchParams({ item })}`;
+/** A part of the page of a context, with the item whose panel is open. */
+export const tabPath = (id: string, tab: string, item = ""): string => `${contextPath(id)}?${new URLSearchParams({ tab, ...(item && { item }) })}`;
 export const whatIfPath = (id: string, settings: Record<string, string> = {}): string => {
   const query = new URLSearchParams(settings).toString();
   return `${contextPath(id)}/what-if${query && `?${query}`}`;

@@ -7,9 +7,9 @@ import { useResource } from "../api/resource";
 import type { ContextView } from "../api/types";
 import { type Column, type Filter, NO_FILTER, type Order, outcomes } from "../logic/candidates";
 import { windowSum } from "../logic/components";
-import { formatTime, percent, plural, whole } from "../logic/format";
+import { formatTime, money, percent, plural, seconds, whole } from "../logic/format";
 import { personaName, roomName } from "../logic/names";
-import { contextPath, personaPath, roomPath, timelinePath, whatIfPath } from "../logic/routes";
+import { contextPath, personaPath, roomPath, tabPath, timelinePath, whatIfPath } from "../logic/routes";
 import { setQuery, route } from "../router";
 import { useAnchor } from "../ui/anchor";
 import { AnswerSection } from "../ui/answers";
@@ -44,33 +44,61 @@ export function ContextPage({ id }: { id: string }) {
 
 /** Search everything, not only candidates, and show the results. */
 function find(text: string): void {
-  setQuery({ find: text });
+  setQuery({ find: text, tab: "answer" });
   requestAnimationFrame(() => {
     document.getElementById("out-heading")?.scrollIntoView();
     document.querySelector<HTMLElement>(".forgotten input")?.focus({ preventScroll: true });
   });
 }
 
+const TABS = [["answer", "Answer"], ["window", "Window"], ["candidates", "Candidates"], ["request", "Request"]] as const;
+type Tab = (typeof TABS)[number][0];
+
+/** The chosen part of the page. A link with a filter or an order of candidates shows them. */
+function chosenTab(search: URLSearchParams): Tab {
+  const named = TABS.find(([tab]) => tab === search.get("tab"))?.[0];
+  return named ?? (["q", "outcome", "kind", "pool", "sort"].some((name) => search.has(name)) ? "candidates" : "answer");
+}
+
 function Body({ view, item, onOpen }: { view: ContextView; item: string; onOpen: (id: string) => void }) {
-  const [chosen, setChosen] = useState("");
+  const tab = chosenTab(route.value.query);
   return (
     <>
       <p class="lead">
-        <b class="num">{whole(view.tokens)}</b> of {whole(view.available)} available tokens used ({percent(view.tokens / Math.max(1, view.available))}) · {plural(view.candidates, "candidate")}: {outcomes(view.decisions, view.candidates)} · {view.model} · {formatTime(view.at)}
+        <b class="num">{whole(view.tokens)}</b> of {whole(view.available)} available tokens used ({percent(view.tokens / Math.max(1, view.available))}) · {plural(view.candidates, "candidate")}: {outcomes(view.decisions, view.candidates)} · {[view.model, ...costs(view), formatTime(view.at)].join(" · ")}
       </p>
       <Notes view={view} />
-      <AnswerSection view={view} onOpen={onOpen} />
+      <nav class="tabs" aria-label="Parts of the context">
+        {TABS.map(([name, title]) => <a key={name} href={tabPath(view.id, name, item)} aria-current={name === tab ? "page" : undefined}>{title}</a>)}
+      </nav>
+      {tab === "answer" && <AnswerSection view={view} onOpen={onOpen} />}
+      {tab === "window" && <WindowSection view={view} item={item} onOpen={onOpen} />}
+      {tab === "candidates" && <CandidateSection view={view} item={item} onOpen={onOpen} />}
+      {tab === "request" && <><RequestView view={view} /><Facts view={view} /></>}
+    </>
+  );
+}
+
+/** The cost and the time of the answers, as far as they are known. */
+function costs({ answers }: ContextView): string[] {
+  const priced = answers.flatMap(({ cost }) => cost ?? []);
+  const timed = answers.flatMap(({ seconds }) => seconds ?? []);
+  const sum = (values: number[]) => values.reduce((all, each) => all + each, 0);
+  return [...(priced.length > 0 ? [money(sum(priced))] : []), ...(timed.length > 0 ? [seconds(sum(timed))] : [])];
+}
+
+function WindowSection({ view, item, onOpen }: { view: ContextView; item: string; onOpen: (id: string) => void }) {
+  const [chosen, setChosen] = useState("");
+  return (
+    <>
       <section aria-labelledby="window-heading">
         <h2><span id="window-heading">Window</span> <Explain term="Window" /></h2>
         <p class="small muted">{windowSum(view)} Percentages are of the whole window. <Explain term="Reserve" /></p>
         <BandChoice bands={view.bands} window={view.window} chosen={chosen} onChoose={setChosen} />
         <Treemap bands={view.bands} decisions={view.decisions} chosen={chosen} selected={item} onOpen={onOpen} />
       </section>
-      <CandidateSection view={view} item={item} onOpen={onOpen} />
       <Pools pools={view.pools} />
       <Kinds kinds={view.kinds} pinned={view.bands.find((band) => band.name === "pinned")?.tokens ?? 0} />
-      <RequestView view={view} />
-      <Facts view={view} />
     </>
   );
 }

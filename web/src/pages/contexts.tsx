@@ -8,7 +8,7 @@ import { useResource } from "../api/resource";
 import type { Answer, ContextList, ContextRow } from "../api/types";
 import { rowBands } from "../logic/components";
 import { mergeRows, matches, type ContextFilter } from "../logic/feed";
-import { ago, isoTime, formatTime, percent, plural, whole } from "../logic/format";
+import { ago, formatTime, isoTime, money, percent, plural, seconds, whole } from "../logic/format";
 import { personaName, roomName } from "../logic/names";
 import { contextPath, diffPath, roomPath, timelinePath } from "../logic/routes";
 import { setQuery, route } from "../router";
@@ -22,7 +22,7 @@ const PAGE = 50;
 export function ContextsPage() {
   const search = route.value.query;
   const filter: ContextFilter = useMemo(
-    () => ({ room: search.get("room") ?? "", persona: search.get("persona") ?? "", model: search.get("model") ?? "" }),
+    () => ({ room: search.get("room") ?? "", persona: search.get("persona") ?? "", model: search.get("model") ?? "", user: search.get("user") ?? "" }),
     [search],
   );
   const read = useResource<ContextList>(`/contexts${query({ ...filter, limit: PAGE })}`, { keep: true });
@@ -109,6 +109,7 @@ function Row({ row, answer, now, before }: { row: ContextRow; answer: Answer | u
       <div class="context-line small">
         <BudgetUse row={row} />
         <span class="muted">window {whole(row.window)} · {row.model} · {row.policy}</span>
+        {answerFacts(row, answer).map((fact) => <span key={fact} class="num">{fact}</span>)}
         <span><b>{whole(row.candidates - row.left_out)}</b> of {plural(row.candidates, "candidate")} included</span>
         {row.degraded.length > 0 && <span class="tag warn" title={row.degraded.map((each) => each.text).join("; ")}>degraded</span>}
         {row.warnings.length > 0 && <span class="tag" title={row.warnings.map((each) => each.text).join("; ")}>{plural(row.warnings.length, "warning")}</span>}
@@ -123,6 +124,18 @@ function Row({ row, answer, now, before }: { row: ContextRow; answer: Answer | u
   );
 }
 
+/** The cost, the time and the cached share of the answer, as far as they are known. One that just arrived is newer. */
+function answerFacts(row: ContextRow, answer: Answer | undefined): string[] {
+  const cost = answer?.cost ?? row.cost;
+  const time = answer?.seconds ?? row.seconds;
+  const [prompt, cached] = answer?.usage ? [answer.usage.prompt, answer.usage.cached] : [row.prompt, row.cached];
+  return [
+    ...(cost === null ? [] : [money(cost)]),
+    ...(time === null ? [] : [seconds(time)]),
+    ...(prompt && cached ? [`${percent(cached / prompt)} cached`] : []),
+  ];
+}
+
 function Filters({ filter, rows }: { filter: ContextFilter; rows: ContextRow[] }) {
   const seen = (of: (row: ContextRow) => string | null) => [...new Set(rows.map(of))].filter((name) => name !== null).sort();
   return (
@@ -130,6 +143,7 @@ function Filters({ filter, rows }: { filter: ContextFilter; rows: ContextRow[] }
       <NameField label="Room" value={filter.room} known={seen((row) => row.room)} onChoose={(room) => setQuery({ room })} />
       <NameField label="Persona" value={filter.persona} known={seen((row) => row.persona)} onChoose={(persona) => setQuery({ persona })} />
       <NameField label="Model" value={filter.model} known={seen((row) => row.model)} onChoose={(model) => setQuery({ model })} />
+      <NameField label="User" value={filter.user} known={seen((row) => row.user)} onChoose={(user) => setQuery({ user })} />
     </div>
   );
 }

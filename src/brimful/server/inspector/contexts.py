@@ -99,6 +99,7 @@ class Contexts:
             room=query.room,
             persona=query.persona,
             model=query.model,
+            user=query.user,
             message=query.message,
             before=query.before,
             limit=query.limit,
@@ -106,7 +107,7 @@ class Contexts:
         if query.message is not None:
             builds = [*await _builds_answered_by(store, query), *builds]
         after = builds[-1].number if len(builds) == query.limit else None
-        return ContextList(contexts=await load_rows(store, builds), next=after)
+        return ContextList(contexts=await load_rows(store, builds, self._costs), next=after)
 
     async def show(self, call: Call) -> HttpResponse:
         await self._tasks.wait(_TASK_WAIT)  # the record of a recent answer may not be written yet

@@ -162,7 +162,7 @@ class Events:
         return EventStream(feed, since, partial(self._encode, store), check_access, self._stopping)
 
     async def _encode(self, store: Store, events: Sequence[Build | Response]) -> list[tuple[str, bytes]]:
-        rows = await load_rows(store, [event for event in events if isinstance(event, Build)])
+        rows = await load_rows(store, [event for event in events if isinstance(event, Build)], self._costs)
         texts = await load_excerpts(store, [event.message for event in events if isinstance(event, Response)])
         by_id = {row.id: row for row in rows}
         return await run_in_thread(lambda: [self._encode_one(event, by_id, texts) for event in events])

@@ -66,7 +66,7 @@ class Inspector:
         cache, costs = ContextCache(clock), Costs(registry)
         self.contexts = Contexts(tenants, tasks, cache=cache, costs=costs)
         self.events = Events(tenants, costs, access=access, stopping=shutdown.started)
-        self.comparisons = Comparisons(tenants, registry, cache=cache)
+        self.comparisons = Comparisons(tenants, registry, cache=cache, costs=costs)
         self.statistics = StatisticsEndpoint(tenants, clock=clock)
         self.catalogue = Catalogue(registry, tenants, tokens, upstreams=upstreams)
         self.search = Search(tenants, cache)

@@ -20,6 +20,7 @@ from brimful.providers.directory import DEFAULT_KEY_VARIABLE, find_server_by_mak
 from brimful.records import Persona, Response, Room, Snapshot, Usage
 from brimful.records.contexts import Build
 from brimful.stores import Store
+from brimful.threads import run_in_thread
 from brimful.views.explain import DecisionLines
 from brimful.views.picture import Band, band_name, window_bands
 from brimful.wires import renderer_of
@@ -51,10 +52,10 @@ class ContextRow(View, frozen=True, kw_only=True):
     """A context in a list. `number` is its increasing position in the log.
 
     `room_name` and `persona_name` are empty if they have no name or no longer exist. `question` and `answer` are the
-    beginnings of the message and of its newest answer, empty if they are not stored. `cached` are the prompt tokens
-    that the provider took from its cache, and `expected_cached` those that it could have taken, because the request
-    begins like the one before it. Both are null if no usage was reported. If it is not `recorded`, the list is all that
-    there is of it.
+    beginnings of the message and of its newest answer, empty if they are not stored. `prompt` are the prompt tokens of
+    that answer, `cached` those that the provider took from its cache, and `expected_cached` those that it could have
+    taken, because the request begins like the one before it. All are null if no usage was reported. `cost` is in US
+    dollars, null if the price is unknown. If it is not `recorded`, the list is all that there is of it.
     """
 
     number: int
@@ -80,8 +81,11 @@ class ContextRow(View, frozen=True, kw_only=True):
     recorded: bool
     question: str
     answer: str
+    prompt: int | None
     cached: int | None
     expected_cached: int | None
+    cost: float | None
+    seconds: float | None
 
 
 class ContextList(View, frozen=True, kw_only=True):
@@ -427,9 +431,10 @@ class Costs:
         self._registry = registry
 
     def answer_view(self, response: Response, text: str = "") -> AnswerView:
-        return to_view(AnswerView, response, text=text, cost=self._cost(response))
+        return to_view(AnswerView, response, text=text, cost=self.cost(response))
 
-    def _cost(self, response: Response) -> float | None:
+    def cost(self, response: Response) -> float | None:
+        """Return the cost in US dollars, if the usage and the price are known."""
         if response.usage is None or not response.model:
             return None
         try:
@@ -439,7 +444,7 @@ class Costs:
         return None if cost is None else float(cost)
 
 
-async def load_rows(store: Store, builds: Sequence[Build]) -> tuple[ContextRow, ...]:
+async def load_rows(store: Store, builds: Sequence[Build], costs: Costs) -> tuple[ContextRow, ...]:
     """Return builds as rows of a list, with what was asked and answered."""
     if not builds:
         return ()
@@ -448,10 +453,13 @@ async def load_rows(store: Store, builds: Sequence[Build]) -> tuple[ContextRow, 
     responses = await store.responses(contexts=ids, limit=MAX_ANSWERS * len(builds))
     answers = {each.context: each for each in reversed(responses)}
     texts = await load_excerpts(store, [build.message for build in builds] + [each.message for each in responses])
-    return tuple(_context_row(build, names, answers.get(build.id), texts) for build in builds)
+    prices = await run_in_thread(lambda: {id: costs.cost(answer) for id, answer in answers.items()})
+    return tuple(_context_row(build, names, answers.get(build.id), texts, prices.get(build.id)) for build in builds)
 
 
-def _context_row(build: Build, names: DisplayNames, answer: Response | None, texts: Mapping[str, str]) -> ContextRow:
+def _context_row(
+    build: Build, names: DisplayNames, answer: Response | None, texts: Mapping[str, str], cost: float | None
+) -> ContextRow:
     usage = None if answer is None else answer.usage
     return to_view(
         ContextRow,
@@ -460,7 +468,10 @@ def _context_row(build: Build, names: DisplayNames, answer: Response | None, tex
         persona_name=names.persona(build.persona),
         question=texts.get(build.message or "", ""),
         answer="" if answer is None else texts.get(answer.message or "", ""),
+        prompt=None if usage is None else usage.prompt,
         cached=None if usage is None else usage.cached,
+        cost=cost,
+        seconds=None if answer is None else answer.seconds,
         expected_cached=None if usage is None or answer is None else answer.expected_cached,
     )
 

@@ -21,6 +21,7 @@ from brimful.server.inspector.views import (
     ChangeView,
     ComparedPart,
     ContextRow,
+    Costs,
     DiffView,
     Exceeded,
     WhatIf,
@@ -94,10 +95,11 @@ def _compare_messages(before: Context, after: Context) -> Iterator[ComparedPart]
 class Comparisons:
     """Endpoints that rebuild and compare contexts."""
 
-    def __init__(self, tenants: Tenants, registry: Registry, *, cache: ContextCache) -> None:
+    def __init__(self, tenants: Tenants, registry: Registry, *, cache: ContextCache, costs: Costs) -> None:
         self._tenants = tenants
         self._registry = registry
         self._cache = cache
+        self._costs = costs
 
     async def what_if(self, call: Call) -> Response:
         """Rebuild a context with other settings and return the changes."""
@@ -118,7 +120,7 @@ class Comparisons:
         store = self._tenants.store(call.tenant)
         before = await self._cache.snapshot(store, call.name())
         after = await self._cache.snapshot(store, call.name("other"))
-        rows = await load_rows(store, [await get_build(store, each) for each in (before, after)])
+        rows = await load_rows(store, [await get_build(store, each) for each in (before, after)], self._costs)
         encoded = await run_in_thread(lambda: msgspec.json.encode(diff_view(rows, before.context, after.context)))
         return Response(encoded, media_type=JSON)
 

@@ -94,6 +94,7 @@ def list_builds(  # noqa: PLR0913 - one argument per filter
     room: str | None = None,
     persona: str | None = None,
     model: str | None = None,
+    user: str | None = None,
     message: str | None = None,
     messages: Sequence[str] | None = None,
     since: float | None = None,
@@ -111,13 +112,14 @@ def list_builds(  # noqa: PLR0913 - one argument per filter
         "l.room = :room": room,
         "l.persona = :persona": persona,
         "l.model = :model": model,
+        "l.user_id <> '' AND l.user_id = :user": user,
         "s.message = :message": message,
         "s.message IN :messages": messages,
         "l.at >= :since": validate_optional_time("since", since),
         "l.at < :until": validate_optional_time("until", until),
         "l.position < :before": before,
     }
-    order = _order(room or persona or model, message or messages, since)
+    order = _order(room or persona or model or user, message or messages, since)
     rows = session.select(_READ_BUILDS, conditions, f"ORDER BY {order} DESC LIMIT :limit", limit=validate_limit(limit))
     return [_decode_build(session, row) for row in rows]
 
