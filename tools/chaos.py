@@ -469,6 +469,9 @@ def list_faults(parts: Sequence[Part], nodes: Sequence[Part], failing: asyncio.E
             await recover(part)
 
     faults = [Fault("the model fails", failing.set, work_again)]
+    if disk is not None:
+        ballast = disk / "ballast"
+        faults.append(Fault("the disk is full", lambda: fill(ballast), lambda: free(ballast)))
     for part in parts:
         if not part.name.endswith(" 1"):
             faults.append(Fault(f"{part.name} is killed", part.kill, lambda part=part: recover(part)))
@@ -479,17 +482,18 @@ def list_faults(parts: Sequence[Part], nodes: Sequence[Part], failing: asyncio.E
                 lambda part=part: resume(part),
             )
         )
-    if disk is not None:
-        ballast = disk / "ballast"
-        faults.append(Fault("the disk is full", lambda: fill(ballast), lambda: free(ballast)))
     return faults
 
 
 def fill(file: Path) -> None:
-    """Fill a disk with one file."""
-    free = os.statvfs(file.parent)
+    """Fill a disk with one file, in ever smaller pieces, since others write at the same time."""
     with file.open("wb") as ballast:
-        os.posix_fallocate(ballast.fileno(), 0, free.f_bavail * free.f_frsize)
+        length = 0
+        for piece in (1 << 28, 1 << 20, 1 << 12):
+            with contextlib.suppress(OSError):
+                while True:
+                    os.posix_fallocate(ballast.fileno(), length, piece)
+                    length += piece
 
 
 def measure(part: Part) -> tuple[float, int]:
