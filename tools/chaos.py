@@ -37,7 +37,7 @@ import httpx2
 import psycopg
 import uvicorn
 from starlette.applications import Starlette
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
@@ -305,7 +305,10 @@ async def upstream(faults: list[str], failing: asyncio.Event) -> AsyncIterator[s
     async def answer(request: Request) -> JSONResponse:
         if failing.is_set():
             return JSONResponse({"error": {"message": "overloaded", "type": "server_error"}}, 503)
-        body = (await request.body()).decode()
+        try:
+            body = (await request.body()).decode()
+        except ClientDisconnect:  # the server was killed
+            return JSONResponse(None, 499)
         question = json.loads(body)["messages"][-1]["content"]
         named = set(re.findall(r"tenant\d+", body))
         faults.extend([f"a context has texts of {named}"] if len(named) != 1 else [])
