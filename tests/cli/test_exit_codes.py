@@ -10,7 +10,7 @@ from brimful.cli.app import LazyCommands, app
 
 NO_STORE = "sqlite:///missing/nothing.db"
 FAILING = [
-    *("api-key add --db {none}", "api-key list --db {none}", "api-key revoke nope"),
+    *("api-key add --db {none}", "api-key list --db {none}", "api-key remove nope"),
     *("assemble --room nope", "inspect --room nope", "budget --completion 200000", "budget --policy nope"),
     *("chat send --room hall --message hi", "chat --room hall"),
     *("context export nope", "context list --db {none}", "context prune --db {none}", "context remove nope"),

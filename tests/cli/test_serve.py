@@ -88,9 +88,9 @@ def test_keys_are_made_listed_and_revoked(run, run_json, fails):
     assert listed == {key: value for key, value in made.items() if key != "key"}
     assert run_json("api-key", "list") == []
     assert "the bot" in run("api-key", "list", "--tenant", "acme").stdout
-    assert run("api-key", "revoke", made["id"], "--tenant", "acme").stdout == f"revoked {made['id']}\n"
+    assert run("api-key", "remove", made["id"], "--tenant", "acme").stdout == f"revoked {made['id']}\n"
     assert "revoked 20" in run("api-key", "list", "--tenant", "acme").stdout
-    assert fails("api-key", "revoke", made["id"], "--tenant", "acme").startswith(
+    assert fails("api-key", "remove", made["id"], "--tenant", "acme").startswith(
         f"there is no active key '{made['id']}'"
     )
 

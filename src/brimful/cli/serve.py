@@ -46,7 +46,7 @@ def register(app: typer.Typer) -> None:
     group = typer.Typer(no_args_is_help=True, epilog=API_KEY_EXAMPLES, help="Manage API keys for `brimful serve`.")
     group.command("add")(add_api_key)
     group.command("list")(list_api_keys)
-    group.command("revoke")(revoke_api_key)
+    group.command("remove")(remove_api_key)
     app.add_typer(group, name="api-key")
 
 
@@ -168,7 +168,7 @@ Examples:
   brimful api-key add --name "Ada's laptop" --scopes read,write --user ada
   brimful api-key add --name "a trial" --expires 30d --model "gpt-4o*"
   brimful api-key list --tenant acme
-  brimful api-key revoke 5f1c0a9e77d2 --tenant acme"""
+  brimful api-key remove 5f1c0a9e77d2 --tenant acme"""
 
 _API_KEY_COLUMNS: Final = columns(
     *("id", "name", "scopes", "user", "models", "policies", "since", "last used", "expires", "state"),
@@ -239,7 +239,7 @@ def add_api_key(  # noqa: PLR0913 - one argument per option
         output.show_json({"key": key, **msgspec.structs.asdict(key_record)})
         return
     output.write(key)
-    output.warn(f"the key is shown only once; to revoke it, run `brimful api-key revoke {key_record.id}`")
+    output.warn(f"the key is shown only once; to revoke it, run `brimful api-key remove {key_record.id}`")
 
 
 def list_api_keys(*, db: Db = DEFAULT_DB, tenant: Tenant = DEFAULT_TENANT, as_json: Json = False) -> None:
@@ -249,7 +249,7 @@ def list_api_keys(*, db: Db = DEFAULT_DB, tenant: Tenant = DEFAULT_TENANT, as_js
     output.show_rows(found, _API_KEY_COLUMNS, row, empty=empty, as_json=as_json, data=msgspec.structs.asdict)
 
 
-def revoke_api_key(
+def remove_api_key(
     *,
     id: Annotated[str, typer.Argument(metavar="ID", help="The key's id, as in the list.")],
     db: Db = DEFAULT_DB,
