@@ -81,6 +81,7 @@ mode = "remember"
 require_keys = true
 background_work = false
 records = "trimmed"
+cache_mb = 32
 limits = {{ requests_per_minute = 1000000 }}
 [[upstreams]]
 name = "fake"

@@ -29,7 +29,7 @@ export function AnswerSection({ view, onOpen }: { view: ContextView; onOpen: (id
         <h2 id="out-heading">What it did not see</h2>
         <Find context={view.id} label="What did the answer forget?" text={find} onFind={(text) => setQuery({ find: text })} onPick={onOpen} />
         {outside.length === 0 ? <p class="small muted">Every candidate was included.</p> : <p class="small muted">{plural(outside.length, "candidate")} left out. The most relevant first:</p>}
-        <Items items={outside} onOpen={onOpen} about={(each) => `${reasonText(each.reason)} · ${relevanceText(each)}`} />
+        <Items items={outside} onOpen={onOpen} about={(each) => [...(each.reason === "unlikely" ? [] : [reasonText(each.reason)]), relevanceText(each)].join(" · ")} />
       </section>
       <section class="side" aria-labelledby="basis-heading">
         <h2 id="basis-heading">What the model saw</h2>
@@ -44,10 +44,10 @@ const FIXED: Record<string, string> = { pinned: "in every context", lorebook: "k
 
 const UNLIKELY = 0.01; // below it, the number says nothing
 
-/** The place in its pool: ", 52nd in its pool, cut at 25". */
+/** The place in its pool, and the last one that got in if that is earlier: ", 52nd in its pool, cut at 25". */
 function rankText({ rank, cut }: Decision): string {
   if (rank === 0) return "";
-  return `, ${ordinal(rank)} in its pool${cut > 0 ? `, cut at ${whole(cut)}` : ""}`;
+  return `, ${ordinal(rank)} in its pool${cut > 0 && rank > cut ? `, cut at ${whole(cut)}` : ""}`;
 }
 
 function relevanceText(decision: Decision): string {
