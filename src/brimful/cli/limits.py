@@ -13,9 +13,8 @@ from brimful.cli.output import Failure, columns
 from brimful.cli.store import with_database
 
 if TYPE_CHECKING:
-    from brimful.records.limits import LimitedKind, LimitName, OwnLimits, Period, PeriodUsage
+    from brimful.records.limits import LimitedKind, LimitName, LimitsInUse
     from brimful.stores import Database
-    from brimful.stores.admin.limits import Limits
 
 LIMITS_EXAMPLES: Final = """\
 Examples:
@@ -97,11 +96,11 @@ def set_limits(  # noqa: PLR0913 - one argument per limit
     if not changes:
         raise typer.BadParameter("name a limit, such as --dollars-per-day 5", param_hint="'set'")
 
-    async def change(database: "Database") -> "list[_Entry]":
+    async def change(database: "Database") -> "list[LimitsInUse]":
         if kind == "key" and name not in {each.id for each in await database.api_keys(tenant).list_keys()}:
             raise Failure(f"there is no API key {name!r}; see `brimful api-key list`")
         limits = database.limits(tenant)
-        return [await _with_usage(limits, await limits.set_own(kind, name, changes))]
+        return [await limits.in_use(await limits.set_own(kind, name, changes), now=time.time())]
 
     _show(with_database(change, db, new=True), as_json=as_json)
 
@@ -123,12 +122,12 @@ def list_limits(
 
     subject = None if key is None and user is None else _require_subject(key, user)
 
-    async def look_up(database: "Database") -> "list[_Entry]":
+    async def look_up(database: "Database") -> "list[LimitsInUse]":
         limits = database.limits(tenant)
         if subject is None:
-            return [await _with_usage(limits, each) for each in await limits.list_own()]
+            return [await limits.in_use(each, now=time.time()) for each in await limits.list_own()]
         own = OwnLimits(kind=subject[0], name=subject[1], limits=await limits.find(*subject))
-        return [await _with_usage(limits, own)]
+        return [await limits.in_use(own, now=time.time())]
 
     _show(with_database(look_up, db), as_json=as_json)
 
@@ -149,26 +148,16 @@ def _require_subject(key: str | None, user: str | None) -> "tuple[LimitedKind, s
     raise typer.BadParameter("name one of them", param_hint="'--key' / '--user'")
 
 
-_Entry = tuple["OwnLimits", "dict[Period, PeriodUsage]"]
-"""Limits, and what was used in the current periods; nothing is known of a user who was removed."""
-
-
-async def _with_usage(limits: "Limits", own: "OwnLimits") -> "_Entry":
-    return own, await limits.used(own.kind, own.name, now=time.time()) if own.name else {}
-
-
-def _show(found: "list[_Entry]", *, as_json: bool) -> None:
+def _show(found: "list[LimitsInUse]", *, as_json: bool) -> None:
     if as_json:
-        from brimful.records.limits import describe_use  # noqa: PLC0415 - commands without a store start faster
-
-        output.show_json([describe_use(*each) for each in found])
+        output.show_json(found)
         return
-    rows = [row for each in found for row in _rows(*each)]
+    rows = [row for each in found for row in _rows(each)]
     empty = "no limits of single keys or users; set one with `brimful limits set`"
     output.show_rows(rows, _COLUMNS, lambda row: row, empty=empty, as_json=False)
 
 
-def _rows(own: "OwnLimits", used: "dict[Period, PeriodUsage]") -> Iterator[list[str]]:
+def _rows(own: "LimitsInUse") -> Iterator[list[str]]:
     """Yield a row for each limit, and for each period in which something was used."""
     from brimful.records.limits import LIMIT_NAMES, PERIODS, period_end, period_start  # noqa: PLC0415 - see above
 
@@ -176,17 +165,11 @@ def _rows(own: "OwnLimits", used: "dict[Period, PeriodUsage]") -> Iterator[list[
     for name in LIMIT_NAMES:
         unit, _, ending = name.partition("_per_")
         period = next(each for each in PERIODS if each == ending)
-        amount = _count(used[period], unit) if used else None
+        amount = getattr(own.used[period], unit) if own.used else None
         if name in own.limits or amount:
             limit = own.limits.get(name, _DEFAULT)
             end = output.format_time(period_end(period, period_start(period, time.time())))
-            yield [who, f"{unit} per {period}", _text(limit, unit), _text(amount, unit) if used else "", end]
-
-
-def _count(used: "PeriodUsage", unit: str) -> float:
-    from brimful.records.own_calls import NANODOLLARS  # noqa: PLC0415 - see above
-
-    return used.nanodollars / NANODOLLARS if unit == "dollars" else int(getattr(used, unit))
+            yield [who, f"{unit} per {period}", _text(limit, unit), _text(amount, unit) if own.used else "", end]
 
 
 def _text(amount: float | str | None, unit: str) -> str:

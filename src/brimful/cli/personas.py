@@ -245,7 +245,7 @@ async def remove_user(engine: "Engine", id: UserId) -> RemovalReport:
 
 
 async def _get_or_make_user(store: "Store", id: str) -> User:
-    """Return a user, or one without anything: rooms and memories may belong to a user of whom there is no record."""
+    """Return a user, or an empty one: rooms and memories may belong to a user without a record."""
     return await store.get(User, id) or User(id=id)
 
 

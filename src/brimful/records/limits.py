@@ -174,15 +174,6 @@ class LimitsInUse(OwnLimits, frozen=True, kw_only=True):
     used: dict[Period, Used]
 
 
-def describe_use(own: OwnLimits, used: Mapping[Period, PeriodUsage]) -> LimitsInUse:
-    """Return limits together with what was used."""
-    sums = {
-        period: Used(requests=each.requests, tokens=each.tokens, dollars=each.nanodollars / NANODOLLARS)
-        for period, each in used.items()
-    }
-    return LimitsInUse(kind=own.kind, name=own.name, limits=own.limits, used=sums)
-
-
 def period_start(period: Period, at: float) -> int:
     """Return when the period of a time began, in UTC.
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from fnmatch import fnmatchcase
 from typing import Literal
 
-from brimful.records.limits import LimitedKind, LimitsInUse, UsageLimits, describe_use
+from brimful.records.limits import LimitedKind, LimitsInUse, UsageLimits
 from brimful.server.access import Client
 from brimful.server.errors import ApiError
 from brimful.server.inspector.operation import Call
@@ -81,10 +81,7 @@ class Keys:
     async def list_limits(self, call: Call) -> LimitList:
         """Return limits, and what was used of them."""
         limits, now = self._tenants.database.limits(call.tenant), self._clock()
-        found = [
-            describe_use(own, await limits.used(own.kind, own.name, now=now) if own.name else {})
-            for own in await limits.list_own()
-        ]
+        found = [await limits.in_use(own, now=now) for own in await limits.list_own()]
         return LimitList(limits=tuple(found), defaults=dict(self._limiter.defaults))
 
     def _keys(self, call: Call) -> ApiKeys:

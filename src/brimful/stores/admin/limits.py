@@ -21,13 +21,16 @@ from brimful.records.limits import (
     LimitChanges,
     LimitedKind,
     LimitName,
+    LimitsInUse,
     OwnLimits,
     Period,
     PeriodUsage,
     Unit,
+    Used,
     check_changes,
     period_start,
 )
+from brimful.records.own_calls import NANODOLLARS
 from brimful.stores.encryption.cipher import is_keyed_address, storage_address
 from brimful.stores.session import Session
 from brimful.stores.transactions import ReadMethod, Transactions, WriteMethod
@@ -130,6 +133,16 @@ def _used(session: Session, kind: LimitedKind, name: str, *, now: float) -> dict
     return {period: _read(session, period, period_start(period, now), subject) for period in PERIODS}
 
 
+def _in_use(session: Session, own: OwnLimits, *, now: float) -> LimitsInUse:
+    """Return limits with what was used of them. Nothing is known of a user who was removed."""
+    used = _used(session, own.kind, own.name, now=now) if own.name else {}
+    sums = {
+        period: Used(requests=each.requests, tokens=each.tokens, dollars=each.nanodollars / NANODOLLARS)
+        for period, each in used.items()
+    }
+    return LimitsInUse(kind=own.kind, name=own.name, limits=own.limits, used=sums)
+
+
 def _reserve(session: Session, ceilings: Sequence[Ceiling], amount: Amount) -> list[tuple[Ceiling, PeriodUsage]]:
     """Add an amount to what was used under each limit, and return the sums.
 
@@ -214,6 +227,7 @@ class Limits(Transactions):
     set_own = WriteMethod(_set_own)
     remove_own = WriteMethod(_remove_own)
     used = ReadMethod(_used)
+    in_use = ReadMethod(_in_use)
     reserve = WriteMethod(_reserve)
     settle = WriteMethod(_settle)
 
