@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from brimful.errors import InvalidValue
 from brimful.records import User
-from brimful.records.limits import PERIODS, Amount, PeriodUsage, UsageLimits, period_end, period_start
+from brimful.records.limits import PERIODS, Amount, OwnLimits, PeriodUsage, UsageLimits, Used, period_end, period_start
 from brimful.stores import connect
 from brimful.stores.admin.limits import LimitExceededError
 from stores.encrypted import kek as keys_of
@@ -53,6 +53,17 @@ def test_what_does_not_fit_is_not_reserved_anywhere(database, run):
     assert (caught.value.unit, caught.value.ceiling.end) == ("tokens", NOON + 43_200)
     assert caught.value.used.tokens == caught.value.used.reserved_tokens == 60
     assert run(limits.used("user", "ada", now=NOON))["minute"].requests == 1
+
+
+def test_limits_are_described_with_what_was_used(database, run):
+    limits = database.limits("acme")
+    own = run(limits.set_own("user", "ada", {"tokens_per_day": 100}))
+    run(limits.reserve(of_ada(DAY), Amount(requests=1, tokens=60, nanodollars=250_000_000)))
+    found = run(limits.in_use(own, now=NOON))
+    assert (found.kind, found.name, found.limits) == ("user", "ada", {"tokens_per_day": 100})
+    assert found.used["day"] == Used(requests=1, tokens=60, dollars=0.25)
+    removed = OwnLimits(kind="user", name="", limits={})
+    assert run(limits.in_use(removed, now=NOON)).used == {}
 
 
 def test_a_bill_takes_the_place_of_a_reservation(database, run):
