@@ -58,6 +58,28 @@ def test_a_smaller_limit_of_a_policy_holds(history_of):
     assert history_of(300, overrides={"pools.recent.limit.share": 0.2})[0] <= 0.2 * 4_000
 
 
+@pytest.mark.parametrize(("most", "others"), [(2, 0), (4, 2), (4, 3), (4, 60), (4, 100)])
+def test_a_message_beyond_the_limit_of_messages_is_searched(run, new_engine, most, others):
+    """What is older than the limit is found by search, no matter how many messages a store returns at once."""
+    nuts = Message(id="nuts", room="r", content="I am allergic to nuts.", at=NOW - 1000)
+    limits = {"max_messages": most}
+
+    async def story():
+        async with new_engine(model="gpt-4o", embedder="none") as engine:
+            await engine.post_many([nuts, *talk(others)])
+            return [
+                await engine.assemble(room="r", message=message, now=NOW, save=False, overrides=limits)
+                for message in ("Is there anything in nuts that I am allergic to?", "Hm?")
+            ]
+
+    asked, other = run(story())
+    assert "nuts" in {each.id for each in asked.included()}
+    for context in (asked, other):
+        recent = [each for each in context.included() if each.kind in {"message-recent", "message-current"}]
+        assert len(recent) == min(most, others + 2)
+        assert "max-items" not in {each.reason for each in context.decisions}
+
+
 def test_days_are_those_of_the_user(run, new_engine):
     async def story():
         async with new_engine(model="gpt-4o", embedder="none") as engine:

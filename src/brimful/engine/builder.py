@@ -384,7 +384,7 @@ class CandidateCollector:
         return collected
 
     async def _collect(self, plan: BuildPlan) -> Candidates:
-        reach = get_history_reach(plan.policy, plan.budget)
+        reach = get_history_reach(plan.policy, plan.budget, current=plan.current.message is not None)
         known = await self._load_knowledge(plan, self._packages.first_page(plan.room.id, reach))
         recent = await load_history(
             self._store,

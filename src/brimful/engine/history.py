@@ -93,8 +93,11 @@ class HistoryReach(msgspec.Struct, frozen=True, kw_only=True):
     span: int | None = None
 
 
-def get_history_reach(policy: Policy, budget: ContextBudget) -> HistoryReach:
-    """Return how much history may fit: the limit of its pool, or the whole budget if the pool may borrow."""
+def get_history_reach(policy: Policy, budget: ContextBudget, *, current: bool = False) -> HistoryReach:
+    """Return how much history may fit: the limit of its pool, or the whole budget if the pool may borrow.
+
+    A `current` message is one of the messages that the pool may hold.
+    """
     pool = policy.pool_for_kind("message-recent")
     if pool is None:
         return HistoryReach(tokens=0, sure=0, messages=0)
@@ -107,7 +110,8 @@ def get_history_reach(policy: Policy, budget: ContextBudget) -> HistoryReach:
     sure = low_water if pool.need is None else min(low_water, pool.need.min_share)
     tokens = budget.available if pool.borrow else limit
     item = max(policy.forms.over, int(tokens * ITEM_SHARE)) if policy.forms.allow("message-recent", tokens) else None
-    messages = pool.history.max_items if pool.max_items is None else pool.max_items
+    most = pool.history.max_items if pool.max_items is None else pool.max_items
+    messages = None if most is None else max(0, most - current)
     return HistoryReach(
         tokens=tokens, sure=int(limit * sure), whole=int(limit * low_water), messages=messages, item=item
     )
@@ -218,7 +222,7 @@ async def load_history(  # noqa: PLR0913 - everything that history depends on
                 whole.append((message.id, tokens))
             if full <= reach.sure:
                 sure = message.seq
-            elif tokens > reach.tokens and message.role != "tool":  # its call comes before it
+            if not _needs_more(messages, tokens, reach):
                 break
         if len(page) < page_size:
             break
@@ -257,7 +261,7 @@ def clamp_timestamp(message: Message, newer: Sequence[Message]) -> Message:
 
 
 def _needs_more(messages: Sequence[Message], tokens: int, reach: HistoryReach) -> bool:
-    """Whether to read on: until the budget is filled, and until tool results have their call."""
+    """Whether to read on: until the budget or the number of messages is reached, and tool results have their call."""
     if messages and messages[-1].role == "tool":
         return True
     return tokens <= reach.tokens and (reach.messages is None or len(messages) < reach.messages)
