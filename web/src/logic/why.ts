@@ -37,7 +37,7 @@ const REASONS: Record<string, (decision: Decision, view: View, remedies: readonl
     return `It is not worth its tokens. It would take ${plural(cost, "token")}, which have to be worth a score of at least ${score(cost * view.price / 1000)} at the price of this policy (${view.price} per 1,000 tokens). Its score is ${score(value)}.`;
   },
   unlikely: (decision) =>
-    `It is unlikely to help: its relevance is ${relevance(decision.score?.relevance ?? 0)}, and finds this unlikely distract more often than they help.`,
+    `It is unlikely to help: its relevance is ${relevance(decision.score?.relevance ?? 0)}. Such results distract more often than they help.`,
   older: (decision) =>
     `History is included without gaps, from the newest message back. The newest ${whole(decision.cut)} got in; this one is number ${whole(decision.rank)}.`,
   "low-water": (decision, view) =>
