@@ -5,6 +5,7 @@ import json
 import re
 import shlex
 
+import httpx2
 import pytest
 from playwright.sync_api import expect
 
@@ -95,6 +96,57 @@ def test_the_request_and_the_answer_are_shown(shop, visit):
     expect(page.get_by_role("list", name="Messages of the request").get_by_role("listitem").last).to_contain_text(
         "Question 2"
     )
+
+
+def test_the_request_shows_what_was_left_out_in_its_place(shop, visit):
+    address, _, contexts = shop
+    shown = httpx2.get(f"{address}/brimful/v1/contexts/{contexts[-1]}/messages").json()
+    page = visit(address, f"/contexts/{contexts[-1]}?tab=request")
+    request = page.get_by_role("list", name="Messages of the request")
+    [memories] = [each for each in shown["omissions"] if world.LOST in each["items"]]
+    row = request.get_by_text(re.compile(rf"^1 memory left out, {memories['tokens']} tokens$"))
+    row.click()
+    reason = request.get_by_role("link", name=re.compile("^Ada was promised a refund"))
+    reason.click()
+    panel = page.get_by_role("complementary", name=f"Item {world.LOST}")
+    expect(panel).to_contain_text("Why is it not included?")
+    expect(page).to_have_url(re.compile("tab=request"))
+    expect(
+        request.get_by_text(re.compile(r"^\d+ older messages not loaded, \d+ tokens: the window is full"))
+    ).to_be_visible()
+
+
+def test_a_long_request_is_collapsed_and_its_messages_open(shop, visit):
+    address, _, contexts = shop
+    shown = httpx2.get(f"{address}/brimful/v1/contexts/{contexts[-1]}/messages").json()
+    page = visit(address, f"/contexts/{contexts[-1]}?tab=request")
+    request = page.get_by_role("list", name="Messages of the request")
+    messages = request.locator("> li.sent")
+    before = messages.count()
+    assert before < 9
+    request.get_by_role("button", name=re.compile(r"^Show \d+ messages, \d+ tokens$")).click()
+    expect(messages).to_have_count(len(shown["messages"]))
+    for index in (0, len(shown["messages"]) - 1):
+        message = shown["messages"][index]
+        expect(messages.nth(index)).to_contain_text(f"{message['tokens']} tokens")
+        messages.nth(index).locator("summary").click()
+        assert messages.nth(index).locator("pre").inner_text() == message["text"]
+
+
+def test_what_a_shortened_message_lost_is_gray(tmp_path, visit):
+    store = f"sqlite:///{tmp_path}/brimful.db"
+    id = in_thread(world.shortened(store))
+    with served_here(store) as address:
+        page = visit(address, f"/contexts/{id}?tab=request")
+        page.get_by_text(re.compile(r"^digest: [\d,]+ of 10,399 tokens cut$")).click()
+        text = page.get_by_label("The whole text; what was cut is gray")
+        seen = httpx2.get(f"{address}/brimful/v1/contexts/{id}/items/trace").json()["seen"]
+        expect(text).to_contain_text("File app.py, line 0, in step_0")
+        lost = text.locator("del").all_inner_texts()
+        assert lost
+        assert not [line for piece in lost for line in piece.strip().splitlines() if line in seen.splitlines()]
+        page.get_by_role("link", name="Why?").first.click()
+        expect(page.get_by_role("complementary", name="Item trace")).to_be_visible()
 
 
 def test_the_request_is_copied_as_a_program_that_runs(shop, visit):

@@ -16,6 +16,7 @@ READS = [
     ("GET", "/contexts", None),
     ("GET", "/contexts/{id}", None),
     ("GET", "/contexts/{id}/request", None),
+    ("GET", "/contexts/{id}/messages", None),
     ("GET", "/contexts/{id}/items/nuts", None),
     ("GET", "/contexts/{id}/find?q=sencha", None),
     ("GET", "/contexts/{id}/recall?handle=nuts", None),

@@ -153,6 +153,33 @@ export interface Decision {
   size: number;
 }
 
+/** A message of the request as sent, with the ids of the candidates in it. */
+export interface RequestMessage {
+  role: string;
+  name: string;
+  text: string;
+  tokens: number;
+  items: string[];
+}
+
+/** Candidates that are not in the request, before the message where they would have been. */
+export interface Omission {
+  index: number;
+  component: string;
+  /** The id of the summary that is there instead, or empty. */
+  summary: string;
+  /** More than there are items if messages were not even loaded. */
+  count: number;
+  tokens: number;
+  items: string[];
+}
+
+export interface RequestMessages {
+  messages: RequestMessage[];
+  omissions: Omission[];
+  other_tokens: number;
+}
+
 export interface PromptPart {
   role: string;
   excerpt: string;
@@ -172,7 +199,6 @@ export interface ContextView extends Omit<ContextRow, "number" | "user" | "quest
   bands: Band[];
   pools: PoolUse[];
   kinds: KindUse[];
-  prompt: PromptPart[];
   decisions: Decision[];
   answers: Answer[];
   report: string;

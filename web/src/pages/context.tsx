@@ -15,6 +15,7 @@ import { useAnchor } from "../ui/anchor";
 import { AnswerSection } from "../ui/answers";
 import { BandChoice } from "../ui/bar";
 import { Candidates } from "../ui/candidates";
+import { FoldSection } from "../ui/fold";
 import { Explain } from "../ui/help";
 import { ItemPanel } from "../ui/item-panel";
 import { Kinds, Pools } from "../ui/pools";
@@ -105,8 +106,7 @@ function WindowSection({ view, item, onOpen }: { view: ContextView; item: string
 
 function Facts({ view }: { view: ContextView }) {
   return (
-    <section aria-labelledby="facts-heading">
-      <h2 id="facts-heading">Details</h2>
+    <FoldSection id="facts-heading" title="Details">
       <dl class="facts across">
         <div><dt>Window</dt><dd class="num">{whole(view.window)}</dd></div>
         <div><dt>Free</dt><dd class="num">{whole(view.remaining)}</dd></div>
@@ -117,7 +117,7 @@ function Facts({ view }: { view: ContextView }) {
         {view.persona && <div><dt>Persona</dt><dd><a href={personaPath(view.persona)}>{personaName(view)}</a></dd></div>}
         <div><dt>ID</dt><dd><code>{view.id}</code></dd></div>
       </dl>
-    </section>
+    </FoldSection>
   );
 }
 

@@ -15,7 +15,7 @@ from brimful.core.content import ContentPackage
 from brimful.core.context import Context, Inputs
 from brimful.core.model import ModelInfo
 from brimful.core.policy import Policy
-from brimful.core.stages import Candidates, assemble_candidates, choose
+from brimful.core.stages import Attempt, Candidates, assemble_candidates, choose
 from brimful.records import Snapshot
 from brimful.server.errors import ApiError
 from brimful.stores import Store
@@ -40,7 +40,7 @@ class CachedContext:
         self.at = at
         self._prepared: LRU[_PreparedKey, Candidates] = LRU(max_entries=MAX_PREPARED)
         self._windows: dict[str, int | None] = {}
-        self._included: dict[str, ContentPackage] | None = None
+        self._chosen: Attempt | None = None
         self._lock = Lock()
 
     @property
@@ -73,13 +73,17 @@ class CachedContext:
             self._windows[item] = find_window(context, item, lambda: self.prepare(context.inputs))
         return self._windows[item]
 
+    @property
+    def chosen(self) -> Attempt:
+        """What was chosen for the context, by choosing again: the record has only the decisions and the request."""
+        if self._chosen is None:
+            self._chosen = choose(self.prepare(self.snapshot.context.inputs))
+        return self._chosen
+
     def included(self, item: str) -> ContentPackage | None:
-        """Return a candidate in the form that the model saw, by choosing again; None if it was not included."""
-        if self._included is None:
-            candidates = self.prepare(self.snapshot.context.inputs)
-            units = choose(candidates).selection.units
-            self._included = {package.id: package for unit in units for package in unit.packages}
-        return self._included.get(item)
+        """Return a candidate in the form that the model saw; None if it was not included."""
+        packages = (package for unit in self.chosen.selection.units for package in unit.packages)
+        return next((package for package in packages if package.id == item), None)
 
 
 class ContextCache:

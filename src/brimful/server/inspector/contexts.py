@@ -25,6 +25,7 @@ from brimful.server.errors import ApiError
 from brimful.server.inspector.context_cache import NO_PINS, CachedContext, ContextCache, Pins
 from brimful.server.inspector.operation import Call
 from brimful.server.inspector.queries import ContextsQuery, RecallQuery
+from brimful.server.inspector.request_messages import request_messages
 from brimful.server.inspector.views import (
     MAX_ANSWERS,
     MAX_TEXT,
@@ -130,11 +131,22 @@ class Contexts:
 
     async def request(self, call: Call) -> HttpResponse:
         """Show the request as sent to the provider."""
+        cached = await self._with_request(call)
+        request = cached.snapshot.context.request
+        return HttpResponse(await run_in_thread(msgspec.json.encode, request), media_type=JSON)
+
+    async def messages(self, call: Call) -> HttpResponse:
+        """Show the request message by message, and what was left out between them."""
+        cached = await self._with_request(call)
+        body = await run_in_thread(lambda: msgspec.json.encode(request_messages(cached)))
+        return HttpResponse(body, media_type=JSON)
+
+    async def _with_request(self, call: Call) -> CachedContext:
         await self._tasks.wait(_TASK_WAIT)
-        snapshot = await self._cache.snapshot(self._tenants.store(call.tenant), call.name())
-        if not snapshot.context.request:
+        cached = await self._cache.get(self._tenants.store(call.tenant), call.name())
+        if not cached.snapshot.context.request:
             raise ApiError("not_found", "this request was erased together with some of its content", code="erased")
-        return HttpResponse(await run_in_thread(msgspec.json.encode, snapshot.context.request), media_type=JSON)
+        return cached
 
     async def recall(self, call: Call) -> Recalled:
         """Recall what was shortened or left out."""

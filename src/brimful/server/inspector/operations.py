@@ -27,6 +27,7 @@ from brimful.server.inspector.fitting import Fitting, FitView
 from brimful.server.inspector.keys import KeyList, Keys, LimitList, NewKey, RevokedKey
 from brimful.server.inspector.operation import EVENT_STREAM, Operation, OperationHandler
 from brimful.server.inspector.records import LoreEntries, Memories, Messages, make_lorebooks, make_personas, make_rooms
+from brimful.server.inspector.request_messages import RequestMessages
 from brimful.server.inspector.runs import JanitorEndpoints, JanitorRuns
 from brimful.server.inspector.search import FindView, Search, SearchView
 from brimful.server.inspector.served_models import ServedModels
@@ -147,6 +148,7 @@ OPERATIONS: Final[tuple[Row, ...]] = (
     ),
     _get("/contexts/{id}", "Show a context with all its decisions", "contexts.show", views.ContextView),
     _get("/contexts/{id}/request", "Get the request as sent to the provider", "contexts.request"),
+    _get("/contexts/{id}/messages", "Show the messages of the request", "contexts.messages", RequestMessages),
     _get("/contexts/{id}/items/{item:path}", "Show a candidate, or why it was none", "contexts.item", views.ItemView),
     _get("/contexts/{id}/find", "Find what a context left out", "search.find", FindView, queries.FindQuery),
     _get(
