@@ -20,9 +20,11 @@ from typing import Any
 import msgspec
 
 from brimful import assemble, package
+from brimful.core.task import Task
 from brimful.records import Snapshot
 from brimful.records.statistics import Statistics
 from brimful.stores import connect
+from brimful.stores.log.agent_runs import Place
 from brimful.stores.log.contexts import make_build
 from brimful.stores.log.tallies import DAY, HOUR, Scope, Tally, TallyKey, tally_build
 from brimful.stores.store import Store
@@ -142,7 +144,7 @@ class Bulk:
         self._tally("all", [("", 1, hour, at, tally) for at, tally in hourly.items()])
         self._tally("room", of_rooms)
         self._connection.executemany(
-            "INSERT INTO log VALUES (?, ?, 'build', ?, ?, ?, ?, ?, ?, '', '', ?)", self._events(hour)
+            "INSERT INTO log VALUES (?, ?, 'build', ?, ?, ?, ?, ?, ?, '', '', NULL, ?)", self._events(hour)
         )
         self.place += self._rooms * BURST
         return hourly
@@ -182,7 +184,7 @@ def _tally(number: int) -> Tally:
     ]
     context = assemble(packages, model=MODEL, now=0.0)
     snapshot = Snapshot(id="s", room="r", context=context)
-    return tally_build(make_build(snapshot), context)
+    return tally_build(make_build(snapshot, Place(task=Task(), address="", run="s")), context)
 
 
 def _times(tally: Tally, count: int) -> Tally:

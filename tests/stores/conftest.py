@@ -10,6 +10,7 @@ from stores.encrypted import kek
 
 # Tests of tables and of the index run on every sort of store, plain and encrypted. For the others, a pair covers both.
 EVERY_STORE = {
+    "test_agent_runs",
     "test_entities",
     "test_log",
     "test_memories",

@@ -132,6 +132,7 @@ async def pruned(store):
 
 
 async def listed(store):
+    await store.builds()
     await store.builds(before=9, limit=3)
     await store.builds(room="general", since=1.0, until=9.0)
     await store.builds(persona="p", before=9)
@@ -139,6 +140,12 @@ async def listed(store):
     await store.builds(user="u")
     await store.builds(room="general", message="m1")
     await store.builds(since=1.0, until=9.0)
+    await store.builds(run="c1")
+    for model in (None, "m"):
+        await store.builds(by_run=True, model=model)
+    await store.agent_runs(["c1"])
+    await store.run_contexts("c1")
+    await store.candidate_contents({"c1": [0]})
 
 
 async def logged(store):

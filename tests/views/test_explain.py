@@ -198,3 +198,18 @@ def test_the_end_of_history_is_explained():
     )
     assert later.history.first == first.history.first
     assert "older than where history began in the previous context" in later.explain(out)
+
+
+def test_steps_that_are_lines_of_a_ledger_are_not_called_left_out():
+    messages = [{"role": "user", "content": "Which orders are broken?"}]
+    for number in range(30):
+        function = {"name": "get_order", "arguments": f'{{"id": {number}}}'}
+        call = {"id": f"c{number}", "type": "function", "function": function}
+        result = {"role": "tool", "tool_call_id": f"c{number}", "content": f"card {number} " + "at the door " * 40}
+        messages += [{"role": "assistant", "content": None, "tool_calls": [call]}, result]
+    context = brimful.fit({"model": "gpt-4o", "max_tokens": 16, "messages": messages}, window=2_000, now=0)
+    kept = sum(each.outcome == "kept" for each in context.decisions)
+    lined = [each for each in context.decisions if each.reason == "ledger" and each.outcome == "replaced"]
+    assert 0 < len(lined) == context.lines <= context.left_out
+    assert f"CANDIDATES: {kept} kept, {len(lined)} as one line each" in context.report()
+    assert "replaced" not in context.report()

@@ -202,6 +202,11 @@ class Context(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """How many candidates and messages are not in."""
         return self.offered - sum([each.included for each in self._records])
 
+    @property
+    def lines(self) -> int:
+        """How many of what is left out has a line in the ledger of an agent's steps."""
+        return sum([each.outcome == "replaced" and each.reason == "ledger" for each in self._records])
+
     @cached_property
     def naive(self) -> int:
         """The tokens of everything: of the request, and of what was left out, shortened or not loaded."""

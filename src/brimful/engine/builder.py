@@ -172,7 +172,9 @@ class Builder:
             previous=previous,
             now=now,
         )
+        loading = clock()
         collected = await self._collector.collect(plan)
+        loaded = max(0.0, clock() - loading)
         collected = msgspec.structs.replace(collected, packages=(*collected.packages, *request.packages))
         if plan.current.message is None and not any(map(_is_conversation, collected.packages)):
             raise await self._nothing_to_answer(room.id)
@@ -200,7 +202,8 @@ class Builder:
         if request.save:
             if not plan.steps:  # the next request does not have them
                 self._prefixes.keep(conversation, context.history)
-            await self._save(plan, context, request.key)
+            spent = (max(0.0, clock() - started), loaded)
+            await self._save(plan, context, request.key, spent)
             if collected.sums:
                 await self._store.save_room_counts(room.id, plan.room_counter.name, collected.version, collected.sums)
             if plan.vocabulary and collected.tokenized >= MANY_UNCOUNTED:
@@ -311,7 +314,8 @@ class Builder:
         what = "is empty" if await self._store.get(Room, room) else "does not exist"
         return InvalidValue("room", f"{preview(room)} {what} and no message was passed: there is nothing to answer")
 
-    async def _save(self, plan: BuildPlan, context: Context, key: str | None) -> None:
+    async def _save(self, plan: BuildPlan, context: Context, key: str | None, seconds: tuple[float, float]) -> None:
+        """Save a context, with the seconds that building it took, and how many of them went into loading."""
         snapshot = Snapshot(
             id=context.id,
             room=plan.room.id,
@@ -321,6 +325,8 @@ class Builder:
             at=plan.now,
             message=plan.current.id,
             context=context,
+            build_seconds=seconds[0],
+            search_seconds=seconds[1],
         )
         await self._store.save_context(snapshot, share=self._settings.record_share)
 

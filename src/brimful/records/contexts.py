@@ -11,6 +11,7 @@ from brimful.core.notice import Notice
 from brimful.core.selection import HistoryStart
 from brimful.errors import InvalidValue
 from brimful.records.base import Record, check_integer, normalize_fields, validate_time
+from brimful.records.statistics import Statistics
 from brimful.records.usage import Usage
 
 
@@ -48,6 +49,7 @@ class Snapshot(Record, frozen=True, kw_only=True, tag="snapshot"):
     """A built context with every decision. Its id is its own: equal contexts may be built twice.
 
     `user` is the one whose memories it may contain, or who sent the request. `key` is the id of the API key.
+    `build_seconds` is how long it took to build, and `search_seconds` how much of that went into loading and searching.
     """
 
     room: str
@@ -57,9 +59,14 @@ class Snapshot(Record, frozen=True, kw_only=True, tag="snapshot"):
     key: str | None = None
     at: float = 0.0
     message: str | None = None
+    build_seconds: float | None = None
+    search_seconds: float | None = None
 
     def __post_init__(self) -> None:
         normalize_fields(self, refs=("room",), optional=("persona", "user", "key", "message"), times=("at",))
+        for name in ("build_seconds", "search_seconds"):
+            if getattr(self, name) is not None:
+                validation.normalize_field(self, name, validate_time, "")
 
 
 def is_sampled(context: Context, share: float) -> bool:
@@ -85,8 +92,13 @@ class Build(msgspec.Struct, frozen=True, kw_only=True):
 
     `number` is its position in the tenant's log, `message` the id of the message it answers. `candidates` counts them
     together with the messages of the room that were not loaded, and `left_out` those that are not in the context.
-    `naive` are the tokens of the request and of everything left out: what sending everything would have cost. `rules`
-    is a digest of its policy and budget. If it is not `recorded`, this line is all that is stored of it.
+    `lines` of those have a line in the ledger of an agent's steps. `naive` are the tokens of the request and of
+    everything left out: what sending everything would have cost. `rules` is a digest of its policy and budget. If it is
+    not `recorded`, this line is all that is stored of it.
+
+    `run` is the id of the first context of its run: the contexts that were built for one task. `question` is the
+    position of the task among the candidates, None if it is none of them, and `calls` are those of the calls of tools
+    with whose results the model goes on.
     """
 
     number: int = 0
@@ -112,6 +124,24 @@ class Build(msgspec.Struct, frozen=True, kw_only=True):
     user: str | None = None
     key: str | None = None
     recorded: bool = True
+    lines: int = 0
+    run: str = ""
+    question: int | None = None
+    calls: tuple[int, ...] = ()
+    build_seconds: float | None = None
+    search_seconds: float | None = None
+
+
+class AgentRun(msgspec.Struct, frozen=True, kw_only=True):
+    """The contexts that were built for one task, and their responses: a chat has one context, an agent many.
+
+    It is the id of its first context. `begin` and `end` are the times of its first and its last event.
+    """
+
+    id: str
+    begin: float
+    end: float
+    statistics: Statistics
 
 
 class LogPage(msgspec.Struct, frozen=True, kw_only=True):

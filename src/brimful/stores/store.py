@@ -22,6 +22,7 @@ from brimful.stores.admin import passages as _passages
 from brimful.stores.backends.driver import Driver
 from brimful.stores.encryption.keyring import Keyring
 from brimful.stores.index import documents as _documents
+from brimful.stores.log import agent_runs as _agent_runs
 from brimful.stores.log import contexts as _contexts
 from brimful.stores.log import responses as _responses
 from brimful.stores.log import retention as _retention
@@ -267,6 +268,9 @@ class Store(Transactions):
     snapshot = ReadMethod(_contexts.get_snapshot)
     build = ReadMethod(_contexts.get_build)
     builds = ReadMethod(_contexts.list_builds)
+    agent_runs = ReadMethod(_agent_runs.read_runs)
+    run_contexts = ReadMethod(_agent_runs.list_run_contexts)
+    candidate_contents = ReadMethod(_agent_runs.read_candidates)
     inclusions = ReadMethod(_contexts.list_inclusions)
     remove_context = WriteMethod(_contexts.remove_context)
     save_response = WriteMethod(_responses.save_response)

@@ -31,6 +31,7 @@ _TITLES = {
     "format": ("Format & Tools", ""),
 }
 _FORMS = {"bare": "without its reasoning", "excerpt": "as an excerpt", "low": "in low detail"}
+_AS_LINES = "as one line each"  # in the ledger of an agent's steps
 _COMPOSITE = ("memories", "media", "tools")  # components of several kinds
 
 
@@ -340,10 +341,16 @@ def _status(context: Context) -> str:
 
 
 def count_outcomes(context: Context) -> list[tuple[str, int]]:
-    """Return the number of candidates by outcome, those that are in first, and of messages that were not loaded."""
-    counts = Counter[str](decision.outcome for decision in context.decisions)
+    """Return the number of candidates by outcome, those that are in first, and of messages that were not loaded.
+
+    What an agent's ledger replaced is told from what a summary did: the model sees a line of each.
+    """
+    counts = Counter[str](
+        _AS_LINES if (each.outcome, each.reason) == ("replaced", "ledger") else each.outcome
+        for each in context.decisions
+    )
     counts["not loaded"] = context.inputs.unread.messages
-    order = ("kept", "shrunk", "replaced", "duplicate", "dropped", "not loaded")
+    order = ("kept", "shrunk", _AS_LINES, "replaced", "duplicate", "dropped", "not loaded")
     return [(outcome, counts[outcome]) for outcome in order if counts[outcome]]
 
 

@@ -486,7 +486,15 @@ class FitMode:
     async def _record_context(self, request: ProxyRequest, fitted: _FittedRequest) -> None:
         context, tenant, room = fitted.context, request.client.tenant, self.room(request)
         user, key = recorded_user(request), request.client.key or None
-        snapshot = Snapshot(id=context.id, room=room, user=user, key=key, at=request.at, context=context)
+        snapshot = Snapshot(
+            id=context.id,
+            room=room,
+            user=user,
+            key=key,
+            at=request.at,
+            context=context,
+            build_seconds=max(0.0, fitted.seconds),
+        )
         await self._records.record(tenant, snapshot, is_sent=True)
         log_build(context, tenant=tenant, room=room, seconds=fitted.seconds)
         events = self._telemetry.emitter(tenant)

@@ -70,11 +70,17 @@ def _rekey_records(table: str, session: Session, after: str) -> tuple[str | None
 def _rekey_snapshots(session: Session, after: str) -> tuple[str | None, int]:
     """Change snapshots to keyed addresses."""
     found = session.rows(
-        "SELECT id, room, refs, body FROM snapshots WHERE tenant = :tenant AND id > :after ORDER BY id LIMIT :limit",
+        "SELECT id, room, task, refs, body FROM snapshots WHERE tenant = :tenant AND id > :after "
+        "ORDER BY id LIMIT :limit",
         after=after,
         limit=BATCH_ROWS,
     )
-    changed = sum(_rekey_snapshot(session, *row) for row in found)
+    plain = [(id, task) for id, _, task, _, _ in found if task is not None and not is_keyed_address(task)]
+    session.many(
+        "UPDATE snapshots SET task = :keyed WHERE tenant = :tenant AND id = :id",
+        ({"id": id, "keyed": storage_address(session, task)} for id, task in plain),
+    )
+    changed = sum(_rekey_snapshot(session, id, room, refs, body) for id, room, _, refs, body in found)
     return (found[-1][0] if len(found) == BATCH_ROWS else None), changed
 
 

@@ -2,19 +2,20 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
 from brimful.core.budget import rules_digest
 from brimful.core.context import Context
-from brimful.core.validation import is_whole_number, preview
+from brimful.core.validation import MAX_INTEGER, is_whole_number, preview
 from brimful.errors import InvalidValue, NotRecorded
 from brimful.packagers.records import MEMORY_TYPE_KEY, qualified_id
 from brimful.records import Inclusion, Snapshot
 from brimful.records.contexts import Build, is_sampled
 from brimful.stores.encryption.cipher import decrypt, encrypt
 from brimful.stores.log import event_log
+from brimful.stores.log.agent_runs import Place, find_place
 from brimful.stores.log.candidates import (
     clean_name,
     find_contexts,
@@ -51,16 +52,22 @@ WHERE l.tenant = :tenant AND l.kind = 'build'
 """
 _REFS: Final = "SELECT number, refs FROM snapshots WHERE tenant = :tenant AND number > :last ORDER BY number LIMIT 100"
 _NEWEST: Final = "SELECT id, room, at, refs, body FROM snapshots WHERE tenant = :tenant"
+_NEWEST_OF_RUN: Final = """
+AND l.position = (
+  SELECT max(n.position) FROM log n WHERE n.tenant = l.tenant AND n.run = l.run AND n.kind = 'build'
+)
+"""
+_NEWEST_OF_MODEL: Final = _NEWEST_OF_RUN.replace("'build'", "'build' AND n.model = l.model")
 _DECODER: Final = msgspec.json.Decoder(Build)
 _INSERT: Final = """
-INSERT INTO snapshots (tenant, id, room, persona, at, message, digest, items, refs, body)
-VALUES (:tenant, :id, :room, :persona, :at, :message, :digest, :items, :refs, :body)
+INSERT INTO snapshots (tenant, id, room, persona, at, message, task, digest, items, refs, body)
+VALUES (:tenant, :id, :room, :persona, :at, :message, :task, :digest, :items, :refs, :body)
 ON CONFLICT DO NOTHING RETURNING 1
 """
 
 
-def make_build(snapshot: Snapshot, *, recorded: bool = True) -> Build:
-    """Summarize a snapshot in one line."""
+def make_build(snapshot: Snapshot, place: Place, *, recorded: bool = True) -> Build:
+    """Summarize a snapshot, which has this place in a run, in one line."""
     context = snapshot.context
     return Build(
         id=snapshot.id,
@@ -85,6 +92,12 @@ def make_build(snapshot: Snapshot, *, recorded: bool = True) -> Build:
         user=snapshot.user,
         key=snapshot.key,
         recorded=recorded,
+        lines=context.lines,
+        run=place.run,
+        question=place.task.question,
+        calls=place.task.calls,
+        build_seconds=snapshot.build_seconds,
+        search_seconds=snapshot.search_seconds,
     )
 
 
@@ -97,6 +110,8 @@ def list_builds(  # noqa: PLR0913 - one argument per filter
     user: str | None = None,
     message: str | None = None,
     messages: Sequence[str] | None = None,
+    run: str | None = None,
+    by_run: bool = False,
     since: float | None = None,
     until: float | None = None,
     before: int | None = None,
@@ -105,22 +120,29 @@ def list_builds(  # noqa: PLR0913 - one argument per filter
     """Return the builds that match all filters, newest first.
 
     `message` is the id of the message they answer, or `messages` the ids of several; `before` is the number of a build.
+    With `by_run`, only the newest build of each run is returned, of those with that model if there is a filter.
     """
     if before is not None and not is_whole_number(before, 0):
         raise InvalidValue("before", f"must be the number of a build, not {preview(before)}")
-    conditions = {
+    conditions: dict[str, Any] = {
         "l.room = :room": room,
         "l.persona = :persona": persona,
         "l.model = :model": model,
         "l.user_id <> '' AND l.user_id = :user": user,
         "s.message = :message": message,
         "s.message IN :messages": messages,
+        "l.run = :run": run,
         "l.at >= :since": validate_optional_time("since", since),
         "l.at < :until": validate_optional_time("until", until),
-        "l.position < :before": before,
     }
-    order = _order(room or persona or model or user, message or messages, since)
-    rows = session.select(_READ_BUILDS, conditions, f"ORDER BY {order} DESC LIMIT :limit", limit=validate_limit(limit))
+    if before is None and all(value is None for value in conditions.values()):
+        before = MAX_INTEGER  # without a range of positions, SQLite would read and sort all builds
+    conditions["l.position < :before"] = before
+    newest = (_NEWEST_OF_MODEL if model else _NEWEST_OF_RUN) if by_run else ""
+    order = _order(room or persona or model or user or run, message or messages, since)
+    rows = session.select(
+        _READ_BUILDS, conditions, f"{newest} ORDER BY {order} DESC LIMIT :limit", limit=validate_limit(limit)
+    )
     return [_decode_build(session, row) for row in rows]
 
 
@@ -203,7 +225,16 @@ def get_snapshot(session: Session, id: str) -> Snapshot | None:
     context = decode_context(packed, addresses, get_contents(session, addresses), ids)
     build = _DECODER.decode(decrypt(session, digest, "snapshots", id, room))
     return Snapshot(
-        id=id, room=room, context=context, persona=persona, user=build.user, key=build.key, at=at, message=message
+        id=id,
+        room=room,
+        context=context,
+        persona=persona,
+        user=build.user,
+        key=build.key,
+        at=at,
+        message=message,
+        build_seconds=build.build_seconds,
+        search_seconds=build.search_seconds,
     )
 
 
@@ -261,7 +292,8 @@ def save_snapshot(session: Session, snapshot: Snapshot, *, share: float = 1.0) -
     searchable = [] if context.inputs.is_fitted else names
     seqs = message_seqs(session, snapshot.room, searchable)
     body, refs = _save_body(session, snapshot, names, seqs) if recorded else (NO_BODY, NO_ADDRESSES)
-    digest = make_build(snapshot, recorded=recorded)
+    place = find_place(session, snapshot)
+    digest = make_build(snapshot, place, recorded=recorded)
     row = session.row(
         _INSERT,
         id=snapshot.id,
@@ -269,6 +301,7 @@ def save_snapshot(session: Session, snapshot: Snapshot, *, share: float = 1.0) -
         persona=snapshot.persona,
         at=snapshot.at,
         message=snapshot.message,
+        task=place.address,
         digest=encrypt_build(session, digest),
         items=hash_items(searchable),
         refs=refs,
@@ -312,6 +345,7 @@ def build_event(build: Build, context: Context) -> LogEvent:
         at=build.at,
         key=tally_key(build),
         tally=tally_build(build, context),
+        run=build.run,
     )
 
 

@@ -22,12 +22,14 @@ INSERT INTO log_ends (tenant, last, pruned) VALUES (:tenant, :more, :never)
 ON CONFLICT (tenant) DO UPDATE SET last = log_ends.last + excluded.last RETURNING last
 """
 _INSERT: Final = """
-INSERT INTO log (tenant, position, kind, item, room, at, persona, model, policy, user_id, api_key, body)
-VALUES (:tenant, :position, :kind, :item, :room, :at, :persona, :model, :policy, :user, :key, :body)
+INSERT INTO log (tenant, position, kind, item, room, at, persona, model, policy, user_id, api_key, run, body)
+VALUES (:tenant, :position, :kind, :item, :room, :at, :persona, :model, :policy, :user, :key, :run, :body)
 """
-_CLEAR_ROOM: Final = "UPDATE log SET item = NULL, room = NULL WHERE tenant = :tenant AND room = :room"
+_CLEAR_ROOM: Final = "UPDATE log SET item = NULL, room = NULL, run = NULL WHERE tenant = :tenant AND room = :room"
 _CLEAR_USER: Final = "UPDATE log SET user_id = '' WHERE tenant = :tenant AND user_id = :user AND user_id <> ''"
-_CLEAR_ITEMS: Final = "UPDATE log SET item = NULL WHERE tenant = :tenant AND kind = :kind AND item IN :items"
+_CLEAR_ITEMS: Final = (
+    "UPDATE log SET item = NULL, run = NULL WHERE tenant = :tenant AND kind = :kind AND item IN :items"
+)
 _AFTER: Final = """
 SELECT position, kind, item FROM log WHERE tenant = :tenant AND position > :after ORDER BY position LIMIT :limit
 """
@@ -36,7 +38,7 @@ NEVER: Final = -(2**53)  # an hour before all others
 
 
 class LogEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """An event of the log and its tally."""
+    """An event of the log and its tally. `run` is the first context of its run, None if it is in none."""
 
     kind: EventKind
     item: str
@@ -44,6 +46,7 @@ class LogEvent(msgspec.Struct, frozen=True, kw_only=True):
     at: float
     key: TallyKey
     tally: Tally
+    run: str | None = None
 
     def row(self, position: int) -> dict[str, Any]:
         """Return the table row of the event at a position."""
@@ -58,6 +61,7 @@ class LogEvent(msgspec.Struct, frozen=True, kw_only=True):
             "policy": self.key.policy,
             "user": self.key.user,
             "key": self.key.api_key,
+            "run": self.run,
             "body": msgspec.json.encode(self.tally),
         }
 

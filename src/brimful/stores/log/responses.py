@@ -117,6 +117,7 @@ def _make_event(response: Response, build: Build | None) -> LogEvent:
         at=response.at,
         key=TallyKey("", clean_name(response.model), "") if build is None else tally_key(build),
         tally=tally_response(response, build),
+        run=build.run or None if build else None,
     )
 
 

@@ -153,6 +153,7 @@ CREATE TABLE snapshots (
   persona TEXT COLLATE "C",
   at DOUBLE PRECISION NOT NULL,
   message TEXT COLLATE "C",
+  task TEXT COLLATE "C", -- a hash of what its run is about, to find the context before it
   digest BYTEA NOT NULL, -- the context in one line, for lists
   items BYTEA NOT NULL, -- short hashes of its candidates
   refs BYTEA NOT NULL, -- the addresses of its contents
@@ -162,6 +163,7 @@ CREATE TABLE snapshots (
 );
 
 CREATE INDEX snapshots_by_room ON snapshots (tenant, room, at);
+CREATE INDEX snapshots_by_task ON snapshots (tenant, task, number) WHERE task IS NOT NULL;
 
 -- The rooms whose contexts had an item as a candidate; messages of the room itself need no row.
 CREATE TABLE context_items (
@@ -321,6 +323,7 @@ CREATE TABLE log (
   policy TEXT COLLATE "C" NOT NULL,
   user_id TEXT COLLATE "C" NOT NULL, -- empty: unknown, or removed
   api_key TEXT COLLATE "C" NOT NULL, -- the id of an API key; empty: none
+  run TEXT COLLATE "C", -- the first context of its run
   body BYTEA NOT NULL, -- its tally
   PRIMARY KEY (tenant, position)
 );
@@ -339,6 +342,7 @@ CREATE TABLE tallies (
 ) WITH (fillfactor = 50); -- updated in place
 
 CREATE UNIQUE INDEX log_by_item ON log (tenant, kind, item) WHERE item IS NOT NULL;
+CREATE INDEX log_by_run ON log (tenant, run, kind, position) WHERE run IS NOT NULL;
 CREATE INDEX log_by_time ON log (tenant, at);
 CREATE INDEX log_by_room ON log (tenant, room, position) WHERE room IS NOT NULL;
 CREATE INDEX log_by_persona ON log (tenant, persona, position) WHERE kind = 'build';

@@ -152,6 +152,7 @@ CREATE TABLE snapshots (
   persona TEXT,
   at REAL NOT NULL,
   message TEXT,
+  task TEXT, -- a hash of what its run is about, to find the context before it
   digest BLOB NOT NULL, -- the context in one line, for lists
   items BLOB NOT NULL, -- short hashes of its candidates
   refs BLOB NOT NULL, -- the addresses of its contents
@@ -161,6 +162,7 @@ CREATE TABLE snapshots (
 ) STRICT;
 
 CREATE INDEX snapshots_by_room ON snapshots (tenant, room, at);
+CREATE INDEX snapshots_by_task ON snapshots (tenant, task, number) WHERE task IS NOT NULL;
 
 -- The rooms whose contexts had an item as a candidate; messages of the room itself need no row.
 CREATE TABLE context_items (
@@ -327,6 +329,7 @@ CREATE TABLE log (
   policy TEXT NOT NULL,
   user_id TEXT NOT NULL, -- empty: unknown, or removed
   api_key TEXT NOT NULL, -- the id of an API key; empty: none
+  run TEXT, -- the first context of its run
   body BLOB NOT NULL, -- its tally
   PRIMARY KEY (tenant, position)
 ) STRICT, WITHOUT ROWID;
@@ -345,6 +348,7 @@ CREATE TABLE tallies (
 ) STRICT, WITHOUT ROWID;
 
 CREATE UNIQUE INDEX log_by_item ON log (tenant, kind, item) WHERE item IS NOT NULL;
+CREATE INDEX log_by_run ON log (tenant, run, kind, position) WHERE run IS NOT NULL;
 CREATE INDEX log_by_time ON log (tenant, at);
 CREATE INDEX log_by_room ON log (tenant, room, position) WHERE room IS NOT NULL;
 CREATE INDEX log_by_persona ON log (tenant, persona, position) WHERE kind = 'build';
@@ -535,6 +539,7 @@ INSERT INTO sqlite_stat1 (tbl, idx, stat) VALUES
   ('snapshots', 'sqlite_autoindex_snapshots_1', '100000 50000 1'),
   ('snapshots', 'sqlite_autoindex_snapshots_2', '100000 50000 1'),
   ('snapshots', 'snapshots_by_room', '100000 50000 100 1'),
+  ('snapshots', 'snapshots_by_task', '100000 50000 20 1'),
   ('context_items', 'context_items', '1000000 500000 10 1'),
   ('context_items', 'context_items_by_room', '1000000 500000 100'),
   ('responses', 'responses', '100000 50000 1'),
@@ -557,6 +562,7 @@ INSERT INTO sqlite_stat1 (tbl, idx, stat) VALUES
   ('vector_blocks', 'vector_blocks_by_doc', '10000 5000 5000 500 1 1'),
   ('log', 'log', '1000000 500000 1'),
   ('log', 'log_by_item', '1000000 500000 500000 1'),
+  ('log', 'log_by_run', '1000000 500000 40 20 1'),
   ('log', 'log_by_time', '1000000 500000 1'),
   ('log', 'log_by_room', '1000000 500000 100 1'),
   ('log', 'log_by_persona', '500000 250000 50000 1'),
