@@ -109,11 +109,13 @@ def test_an_answer_is_streamed(run, new_engine):
         ):
             with pytest.raises(brimful.errors.BrimfulError, match="not complete"):
                 _ = stream.answer
-            pieces = [piece.text async for piece in stream]
+            assert stream.context is None
+            pieces = [(piece.text, stream.context.id) async for piece in stream]
             return pieces, stream.answer, await history(engine, "r")
 
     pieces, answer, said = run(story())
-    assert [piece for piece in pieces if piece] == ["Tea ", "at ", "four."]
+    assert [text for text, _ in pieces if text] == ["Tea ", "at ", "four."]
+    assert {context for _, context in pieces} == {answer.response.context}
     assert answer.text == "Tea at four."
     assert said[-1][0] == "assistant"
 

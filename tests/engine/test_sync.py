@@ -37,6 +37,7 @@ def test_it_works_without_await(tmp_path):
             assert "".join(chunk.text for chunk in stream) == "Some more."
         assert stream.answer.text == "Some more."
         assert stream.speaker == "Mia"
+        assert stream.context == stream.answer.context
         entries = engine.run(engine.store.history("lounge"))
     assert [entry.message.content for entry in entries][::-1] == [
         *("What would you like?", "Tea, please.", "More?", "Some more."),

@@ -91,15 +91,17 @@ class AnswerStream:
     """An answer while it is streamed: iterate over its chunks, then read `answer`.
 
     It is an async context manager. Leaving it early closes the connection and records what was received so far. If a
-    message mentions several personas, their answers follow each other; `speaker` is the name of the current one.
+    message mentions several personas, their answers follow each other; `speaker` is the name of the current one, and
+    `context` what it saw, as soon as its first chunk has come.
     """
 
-    def __init__(self, items: "AsyncGenerator[Turn | ReplyChunk | Answer, None]") -> None:
-        """Take a generator that yields the turn, the chunks and the answer of each persona."""
+    def __init__(self, items: "AsyncGenerator[Turn | Context | ReplyChunk | Answer, None]") -> None:
+        """Take a generator that yields the turn, the context, the chunks and the answer of each persona."""
         self._items = items
         self._answers: list[Answer] = []
         self._is_complete = False
         self.speaker = ""
+        self.context: Context | None = None
 
     @property
     def answer(self) -> Answer:
@@ -114,7 +116,9 @@ class AnswerStream:
                 case Answer():
                     self._answers.append(item)
                 case Turn():
-                    self.speaker = item.speaker
+                    self.speaker, self.context = item.speaker, None
+                case Context():
+                    self.context = item
                 case _:
                     yield item
         self._is_complete = bool(self._answers)
@@ -382,7 +386,7 @@ class Responder:
 
     async def _stream_all(
         self, room: str, persona: str | None, message: Content | Message | None, options: RespondOptions
-    ) -> AsyncGenerator[Turn | ReplyChunk | Answer, None]:
+    ) -> AsyncGenerator[Turn | Context | ReplyChunk | Answer, None]:
         async with aclosing(self._turns(room, persona, message, options)) as turns:
             async for turn in turns:
                 yield turn
@@ -390,7 +394,7 @@ class Responder:
                     async for item in items:
                         yield item
 
-    async def _stream(self, turn: Turn) -> AsyncGenerator[ReplyChunk | Answer, None]:
+    async def _stream(self, turn: Turn) -> AsyncGenerator[Context | ReplyChunk | Answer, None]:
         context = await self._builder.assemble(turn.request)
 
         async def deliver(prepared: PreparedRequest[Request]) -> PartialAnswer:
@@ -400,6 +404,7 @@ class Responder:
         async with self._reporting_failure(turn):
             answer = await self._exchange(turn).send(PreparedRequest(context.request, context), deliver)
             try:
+                yield answer.context
                 async with aclosing(answer.read()) as chunks:
                     async for chunk in chunks:
                         yield chunk

@@ -10,6 +10,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar, Unpack
 
+from brimful.core.context import Context
 from brimful.engine.engine import Engine
 from brimful.engine.options import MessageInput, RespondOptions
 from brimful.engine.responder import Answer, AnswerStream
@@ -200,6 +201,11 @@ class SyncAnswerStream:
     def speaker(self) -> str:
         """The name of the persona that speaks."""
         return self._stream.speaker
+
+    @property
+    def context(self) -> Context | None:
+        """What that persona saw, as soon as its first chunk has come."""
+        return self._stream.context
 
     def __iter__(self) -> Iterator[ReplyChunk]:
         while (chunk := self._engine.run(self._next())) is not None:

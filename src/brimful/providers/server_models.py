@@ -65,6 +65,11 @@ class ServerModels:
         named = (each for each in models if each.id in (name, f"{name}:latest"))
         return next(named, None) or next((each for each in models if each.only), None)
 
+    async def list_names(self, connection: Connection, wire: str) -> list[str]:
+        """Return the names of a server's models, as far as it says."""
+        path = find_wire(wire).models_path
+        return [model.id for model in await self._load(connection, path)] if path else []
+
     async def _load(self, connection: Connection, path: str) -> tuple[ServerModel, ...]:
         """Return the models of a server. While it does not answer, what it said before is used."""
         async with self._locks.setdefault(connection.route, asyncio.Lock()):

@@ -36,7 +36,7 @@ def test_the_example_runs():
     example = Path(__file__).parents[3] / "examples/service.py"
     shown = subprocess.run([sys.executable, example], capture_output=True, text=True, check=True, timeout=120).stdout
     assert "guest: Soup sounds good to me." in shown
-    assert "streamed: message, chunk, answer" in shown
+    assert "streamed: message, context, chunk" in shown
     assert "['@cook @guest what shall we have for dinner?', 'Leek soup: it is ready in half an hour.']" in shown
     assert "recall leeks: There are leeks in the cellar." in shown
 
@@ -289,6 +289,63 @@ def test_the_servers_own_key_is_not_shown(start, upstream):
     assert "sk-secret" not in refused.text
 
 
+# -- edit, and answer again ------------------------------------------------------------------------------------------
+
+
+def test_a_message_is_edited_and_what_the_model_saw_is_not(post, service, upstream):
+    answered = post("/rooms/general/respond", content="Wen is the demo?", id="q1")
+    edited = service.put(f"{ROOT}/messages/q1", json={"content": "When is the demo?"})
+    assert (edited.status_code, edited.json()["content"], edited.json()["edited"] is None) == (
+        200,
+        "When is the demo?",
+        False,
+    )
+    seen = service.get(f"{ROOT}/contexts/{answered['answers'][0]['context']}/request").json()
+    assert seen["messages"][-1]["content"] == "Wen is the demo?"
+    upstream.answers = [chat_answer("On Friday.")]
+    (answer,) = post("/rooms/general/respond", message="q1")["answers"]
+    assert answer["text"] == "On Friday."
+    assert upstream.bodies[-1]["messages"][-1]["content"] == "When is the demo?"
+    visible = [each for each in service.get(f"{ROOT}/rooms/general/messages").json()["messages"] if not each["hidden"]]
+    assert [each["content"] for each in visible] == ["On Friday.", "When is the demo?"]
+    assert (visible[0]["answer"]["context"], visible[1]["answer"]) == (answer["context"], None)
+    assert visible[0]["answer"]["usage"]["prompt"] == 12
+    assert service.put(f"{ROOT}/messages/none", json={"content": "x"}).status_code == 404
+    assert service.put(f"{ROOT}/messages/q1", json={"content": " "}).json()["error"]["param"] == "content"
+
+
+@pytest.mark.parametrize("streams", [False, True])
+def test_an_answer_from_an_earlier_message_on_replaces_what_came_later(post, service, upstream, streams):
+    upstream.answers = [chat_answer("One."), chat_answer("Two."), (503, {"error": {"message": "busy"}})]
+    post("/rooms/general/respond", content="First?", id="q1")
+    post("/rooms/general/respond", content="Second?", id="q2")
+
+    def visible():
+        listed = service.get(f"{ROOT}/rooms/general/messages").json()["messages"]
+        return [each["content"] for each in reversed(listed) if not each["superseded"]]
+
+    post("/rooms/general/respond", 503, message="q1", rewind=True, stream=streams)
+    assert visible() == ["First?", "One.", "Second?", "Two."], "nothing is lost if the upstream fails"
+    upstream.answers = [list(chat_events("Better.")) if streams else chat_answer("Better.")]
+    with service.stream(
+        "POST", f"{ROOT}/rooms/general/respond", json={"message": "q1", "rewind": True, "stream": streams}
+    ) as response:
+        response.read()
+    assert visible() == ["First?", "Better."]
+    assert [each["content"] for each in upstream.bodies[-1]["messages"][1:]] == ["First?"]
+
+
+def test_the_models_of_upstreams_are_listed(service, upstream):
+    upstream.pages["/v1/models"] = {"object": "list", "data": [{"id": "small"}, {"id": "large"}]}
+    assert service.get(f"{ROOT}/served-models").json() == {"models": ["large", "small"]}
+
+
+def test_models_that_upstreams_are_configured_for_are_listed(start, upstream):
+    upstream.pages["/v1/models"] = {"object": "list", "data": [{"id": "qwen-1"}, {"id": "other"}]}
+    client = start(upstream={"models": ["qwen-*", "mine"], "rename": {"mine": "qwen-1"}}, remember={"embedder": "none"})
+    assert client.get(f"{ROOT}/served-models").json() == {"models": ["mine", "qwen-1"]}
+
+
 # -- streams ---------------------------------------------------------------------------------------------------------
 
 
@@ -306,9 +363,15 @@ def test_answers_are_streamed(service, upstream, texts):
     with stream(service, content="@gpt @ada-lovelace: tea or coffee?", id="q1") as response:
         assert response.headers["content-type"].startswith("text/event-stream")
         events = read_events(response)
-    assert [name for name, _ in events] == ["message", "chunk", "chunk", "answer", "chunk", "answer"]
+    answers = ["context", "chunk", "chunk", "answer"], ["context", "chunk", "answer"]
+    assert [name for name, _ in events] == ["message", *answers[0], *answers[1]]
     assert events[0][1]["id"] == "q1"
-    assert events[1][1] == {"persona": "gpt", "sender": "GPT", "text": "Te"}
+    assert events[2][1] == {"persona": "gpt", "sender": "GPT", "text": "Te"}
+    contexts = [data["context"] for name, data in events if name == "answer"]
+    assert [data for name, data in events if name == "context"] == [
+        {"persona": "gpt", "sender": "GPT", "context": contexts[0]},
+        {"persona": "p3", "sender": "Ada Lovelace", "context": contexts[1]},
+    ]
     assert [data["text"] for name, data in events if name == "answer"] == ["Tea.", "Coffee."]
     assert [text for _, text in texts()] == ["@gpt @ada-lovelace: tea or coffee?", "Tea.", "Coffee."]
 
@@ -324,7 +387,7 @@ def test_an_error_in_a_stream_is_its_last_event(service, upstream, texts):
     upstream.answers = [list(chat_events("Tea.")), (400, {"error": {"message": "no"}})]
     with stream(service, content="@gpt @ada-lovelace: tea or coffee?") as response:
         events = read_events(response)
-    assert [name for name, _ in events] == ["message", "chunk", "answer", "error"]
+    assert [name for name, _ in events] == ["message", "context", "chunk", "answer", "error"]
     assert events[-1][1]["error"]["message"]
     assert [text for _, text in texts()][1:] == ["Tea."]
 
@@ -466,6 +529,9 @@ def test_a_model_writes_the_summaries(post, upstream):
         ("/rooms/general/messages", {"content": "Hi.", "id": ""}, 400, "id"),
         ("/rooms/general/messages", {"content": "Hi.", "contents": "x"}, 400, "contents"),
         ("/rooms/general/messages", {"content": "Hi.", "id": "a\0b"}, 400, "id"),
+        ("/rooms/general/respond", {"content": "Hi.", "message": "m1"}, 400, "message"),
+        ("/rooms/general/respond", {"message": "nothing"}, 404, "message"),
+        ("/rooms/general/respond", {"content": "Hi.", "rewind": True}, 400, "rewind"),
         ("/rooms/general/respond", {"content": "Hi.", "persona": "nobody"}, 404, "persona"),
         ("/rooms/general/respond", {"content": "Hi.", "persona": "mute"}, 400, "model"),
         ("/rooms/other/respond", {"content": "Hi."}, 400, "model"),

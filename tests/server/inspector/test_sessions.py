@@ -51,7 +51,14 @@ def shown(client, id):
 def test_without_the_setting_there_is_no_such_path(start, home):
     all_programs(home)
     client = start()
-    assert client.get(f"{ROOT}/features").json() == {"sessions": False, "admin": True, "keys": False, "limits": True}
+    assert client.get(f"{ROOT}/features").json() == {
+        "sessions": False,
+        "upstreams": True,
+        "chat": True,
+        "admin": True,
+        "keys": False,
+        "limits": True,
+    }
     assert client.get(f"{ROOT}/sessions").status_code == 404
     assert client.get(f"{ROOT}/sessions/5e55").status_code == 404
 

@@ -23,7 +23,7 @@ export async function follow({ event, state }: Listener, signal: AbortSignal): P
       const response = await call("/events", { signal, headers });
       failures = 0;
       state("live");
-      await read(response, (found) => {
+      await readEvents(response, (found) => {
         last = found.id || last;
         event(found);
       });
@@ -36,7 +36,8 @@ export async function follow({ event, state }: Listener, signal: AbortSignal): P
   }
 }
 
-async function read(response: Response, tell: (event: ServerEvent) => void): Promise<void> {
+/** Read the events of a response until it ends. */
+export async function readEvents(response: Response, tell: (event: ServerEvent) => void): Promise<void> {
   const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader();
   const take = eventReader();
   while (reader !== undefined) {

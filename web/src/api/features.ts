@@ -4,6 +4,10 @@ import { useResource, type Resource } from "./resource";
 
 export interface Features {
   sessions: boolean;
+  /** Whether there are servers whose models can answer. */
+  upstreams: boolean;
+  /** Whether this key may ask them. */
+  chat: boolean;
   /** The state of the server, and its jobs. */
   admin: boolean;
   keys: boolean;

@@ -1,5 +1,7 @@
 /** Stored records in the server's JSON, each with its token count. */
 
+import type { Answer } from "./types";
+
 export type Settings = Record<string, unknown>;
 
 /** A text inserted at a fixed distance from the end of every prompt. */
@@ -15,6 +17,8 @@ export interface Room {
   id: string;
   name: string;
   user: string | null;
+  /** Who answers in it. */
+  persona: string | null;
   goal: string;
   focus: string;
   headers: string[];
@@ -39,7 +43,15 @@ export interface Message {
   role: string;
   at: number;
   seq: number;
+  edited: number | null;
+  /** The persona that said it. */
+  persona: string | null;
+  /** Hidden messages are in no context; a superseded one was replaced by another. */
+  hidden: boolean;
+  superseded: boolean;
   tokens: number;
+  /** The record of an answer; null if it is none. */
+  answer: Answer | null;
   /** The context that it answers, or that was built for it. */
   context: string | null;
   relevance: number | null;

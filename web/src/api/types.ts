@@ -324,6 +324,11 @@ export interface ModelList {
   upstreams: string[];
 }
 
+/** The models that upstreams offer. They may serve others. */
+export interface ServedModels {
+  models: string[];
+}
+
 export interface PolicyList {
   policies: { name: string; description: string; pools: string[] }[];
 }

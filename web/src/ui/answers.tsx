@@ -1,8 +1,9 @@
 /** What was asked and answered, beside what the model saw and what was left out. */
 
-import { useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 
 import { path, query } from "../api/client";
+import { follow } from "../api/events";
 import { useResource } from "../api/resource";
 import type { Answer, ContextView, Decision, Notice, Recalled } from "../api/types";
 import { basis, included, leftOut, questionOf, rating } from "../logic/candidates";
@@ -79,7 +80,7 @@ function Items({ items, onOpen, about }: { items: Decision[]; onOpen: (id: strin
 
 function Exchange({ view }: { view: ContextView }) {
   const question = questionOf(view.decisions);
-  const { answers } = view;
+  const answers = useAnswers(view);
   return (
     <section class="side" aria-labelledby="answers-heading">
       {question && <><h2>Question</h2><blockquote class="record-text">{question}</blockquote></>}
@@ -88,6 +89,32 @@ function Exchange({ view }: { view: ContextView }) {
       {answers.map((answer) => <One key={answer.id} answer={answer} counted={view.tokens} />)}
     </section>
   );
+}
+
+/** The answers of a context. If there is none yet, those that arrive while the page is open. */
+function useAnswers(view: ContextView): Answer[] {
+  const [where, setWhere] = useState<string | null>(null);
+  const late = useResource<ContextView>(where);
+  const { reload } = late;
+  const answers = view.answers.length > 0 ? view.answers : (late.data?.answers ?? []);
+  const waits = answers.length === 0;
+  useEffect(() => {
+    if (!waits) return;
+    const controller = new AbortController();
+    const look = () => {
+      setWhere(path`/contexts/${view.id}`);
+      reload();
+    };
+    void follow(
+      {
+        event: ({ event, data }) => event === "answer" && (JSON.parse(data) as Answer).context === view.id && look(),
+        state: (state) => state === "live" && look(),
+      },
+      controller.signal,
+    );
+    return () => controller.abort();
+  }, [view.id, waits, reload]);
+  return answers;
 }
 
 function One({ answer, counted }: { answer: Answer; counted: number }) {

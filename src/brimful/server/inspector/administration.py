@@ -53,11 +53,14 @@ class Reloaded(View, frozen=True, kw_only=True):
 class Features(View, frozen=True, kw_only=True):
     """Optional parts of the inspector.
 
-    With `sessions`, it shows sessions of coding agents on this machine. The others say what this client may see:
-    `admin` the state of the server and its jobs, `keys` API keys, and `limits` limits.
+    With `sessions`, it shows sessions of coding agents on this machine. With `upstreams`, there are servers whose
+    models can answer, and with `chat`, this client may ask them. The others say what it may see: `admin` the state of
+    the server and its jobs, `keys` API keys, and `limits` limits.
     """
 
     sessions: bool
+    upstreams: bool
+    chat: bool
     admin: bool
     keys: bool
     limits: bool
@@ -73,12 +76,14 @@ class Administration:
         running_jobs: Callable[[], int],
         upstreams: Callable[[], Mapping[str, UpstreamState]],
         reload: Callable[[], Awaitable[tuple[str, ...]]],
+        has_upstreams: bool,
         shows_sessions: bool,
     ) -> None:
         self._tenants = tenants
         self._running_jobs = running_jobs
         self._upstreams = upstreams
         self._reload = reload
+        self._has_upstreams = has_upstreams
         self._shows_sessions = shows_sessions
 
     async def features(self, call: Call) -> Features:
@@ -86,6 +91,8 @@ class Administration:
         scopes = call.client.scopes
         return Features(
             sessions=self._shows_sessions,
+            upstreams=self._has_upstreams,
+            chat="chat" in scopes,
             admin="admin" in scopes,
             keys="keys" in scopes and bool(call.client.key),
             limits="keys" in scopes,

@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing, suppress
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from starlette.requests import ClientDisconnect
@@ -27,7 +27,7 @@ from brimful.policies import load_policy
 from brimful.protocols import Provider
 from brimful.records import Content, Message, Persona, Room, Snapshot
 from brimful.retrieval.breaker import State
-from brimful.server.access import Client, choose_policy, require_model, require_scope
+from brimful.server.access import Client, choose_policy, may_use_model, require_model, require_scope
 from brimful.server.endpoint import JSON, run_until_disconnect, wait_for_disconnect
 from brimful.server.errors import ApiError, error_body, to_api_error
 from brimful.server.inspector.catalogue import ContentCounter
@@ -57,8 +57,11 @@ from brimful.server.limits import UNLIMITED, Admission, LimitedProvider, Limiter
 from brimful.server.logs import note_cut
 from brimful.server.proxy.upstreams import upstream_errors
 from brimful.server.tenants import Tenants
+from brimful.stores import Store
 from brimful.threads import run_in_thread
 from brimful.wires.registry import default_wire
+
+_PAGE_MESSAGES: Final = 500
 
 
 class AssembledView(View, frozen=True, kw_only=True):
@@ -67,6 +70,12 @@ class AssembledView(View, frozen=True, kw_only=True):
     context: ContextView
     wire: str
     request: dict[str, Any]
+
+
+class ServedModelList(View, frozen=True, kw_only=True):
+    """The names of the models that upstreams offer. An upstream may serve others that it does not list."""
+
+    models: tuple[str, ...]
 
 
 class InspectionView(View, frozen=True, kw_only=True):
@@ -110,6 +119,14 @@ class ChunkView(View, frozen=True, kw_only=True):
     text: str
 
 
+class SeenView(View, frozen=True, kw_only=True):
+    """The id of the context that a persona answers, as soon as its answer begins."""
+
+    persona: str | None
+    sender: str
+    context: str
+
+
 class Speaker(msgspec.Struct, frozen=True, kw_only=True):
     """A persona that answers, under its name, with a model."""
 
@@ -119,13 +136,17 @@ class Speaker(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Turn(msgspec.Struct, frozen=True, kw_only=True):
-    """A message to answer in a room, who answers it, and the options of the build."""
+    """A message to answer in a room, who answers it, and the options of the build.
+
+    `later` are the ids of the messages to supersede as soon as the answer begins.
+    """
 
     engine: Engine
     room: Room
     message: Content | Message | None
     speakers: tuple[Speaker, ...]
     options: dict[str, Any]
+    later: tuple[str, ...] = ()
     admission: Admission = UNLIMITED
 
 
@@ -152,6 +173,11 @@ class Chat:
         self._limiter = limiter
         self._stopping = stopping
         self._clock = clock
+
+    async def list_models(self, call: Call) -> ServedModelList:
+        """List the models that a client may ask. An upstream that does not answer lists none."""
+        names = await self._models.list_names()
+        return ServedModelList(models=tuple(name for name in names if may_use_model(call.client, name)))
 
     async def assemble(self, call: Call) -> HttpResponse:
         """Build the context for the next answer, without sending it."""
@@ -209,6 +235,8 @@ class Chat:
         """Store a message, send the context to the upstream, and store and return the answers."""
         body: RespondBody = call.body
         turn = await self._plan(call, body)
+        if body.rewind:
+            turn = msgspec.structs.replace(turn, later=await _find_later(turn))
         for speaker in turn.speakers:
             self._models.require_upstream(speaker.served)
         async with self._limiter.admit(call.client, call.client.user or body.user or turn.room.user) as admission:
@@ -217,6 +245,8 @@ class Chat:
             if body.stream:
                 return await ReplyEvents(self._stream(call, turn, message), self._stopping).start()
             answers = [await self._answer(call, turn, speaker) for speaker in turn.speakers]
+            if turn.later:
+                await turn.engine.supersede(turn.later)
             return ReplyList(message=message, answers=tuple(answers))
 
     async def _plan(self, call: Call, body: BuildQuery | BuildBody, *, default_model: str = "") -> Turn:
@@ -224,8 +254,7 @@ class Chat:
         engine = await self._tenants.engine(call.tenant)
         store, id = engine.store, call.name()
         room = await store.require(Room, id)
-        content = None if body.content is None else read_message(body.content)[0]
-        addressees = await find_addressees(store, id, content)
+        addressees = await find_addressees(store, id, await _find_message(store, id, body))
         personas = addressees.personas if body.persona is None else (await _find_persona(engine, body.persona),)
         speakers = [await self._find_speaker(call.client, engine, each, body, default_model) for each in personas]
         policy = self._tenants.find_policy(choose_policy(call.client, body.policy))
@@ -302,14 +331,20 @@ class Chat:
     async def _stream(
         self, call: Call, turn: Turn, message: MessageView | None
     ) -> AsyncGenerator[tuple[str, msgspec.Struct], None]:
-        """Yield the names and values of events: the message, and the chunks and the answer of each persona."""
+        """Yield the names and values of events: the message, and the context, chunks and answer of each persona."""
         if message is not None:
             yield "message", message
         for speaker in turn.speakers:
             options = self._arguments(call, turn, speaker.served)
             with upstream_errors(self._models.require_upstream(speaker.served)):
                 async with turn.engine.stream(turn.room.id, turn.message, persona=speaker.persona, **options) as stream:
+                    seen: Context | None = None
                     async for chunk in stream:
+                        if seen is None and stream.context is not None:
+                            seen = stream.context
+                            if turn.later:
+                                await turn.engine.supersede(turn.later)
+                            yield "context", SeenView(persona=speaker.persona, sender=speaker.sender, context=seen.id)
                         if chunk.text:
                             yield "chunk", ChunkView(persona=speaker.persona, sender=speaker.sender, text=chunk.text)
             yield "answer", await run_in_thread(self._reply_view, stream.answer, speaker)
@@ -332,6 +367,37 @@ async def _find_persona(engine: Engine, name: str) -> str:
     if persona is None:
         raise ApiError("not_found", f"no persona {preview(name)}", code="persona_not_found", param="persona")
     return persona.id
+
+
+async def _find_message(store: Store, room: str, body: BuildQuery | BuildBody) -> Content | Message | None:
+    """Return what to answer: the content that is passed, or a message that the room has; None for its last one."""
+    if body.message is None:
+        return None if body.content is None else read_message(body.content)[0]
+    if body.content is not None:
+        raise ApiError("invalid", "message: pass either `message` or `content`", param="message")
+    message = next(iter(await store.messages([body.message])), None)
+    if message is None or message.room != room:
+        raise ApiError(
+            "not_found", f"no message {preview(body.message)} in this room", code="message_not_found", param="message"
+        )
+    if message.role != "user":
+        raise ApiError("invalid", "message: must be of a user; pass the message that it answers", param="message")
+    return message
+
+
+async def _find_later(turn: Turn) -> tuple[str, ...]:
+    """Return the ids of everything that was said after the message to answer, and is still part of the room."""
+    if not isinstance(turn.message, Message):
+        raise ApiError("invalid", "rewind: needs a `message` to go back to", param="rewind")
+    later: list[str] = []
+    before = None
+    while page := await turn.engine.store.history(turn.room.id, before=before, limit=_PAGE_MESSAGES):
+        messages = [entry.message for entry in page if entry.message.seq > turn.message.seq]
+        later += [message.id for message in messages if not message.hidden]
+        if len(messages) < len(page):
+            break
+        before = messages[-1].seq
+    return tuple(later)
 
 
 def _preview_snapshot(turn: Turn, context: Context) -> Snapshot:

@@ -19,7 +19,7 @@ from brimful.server.inspector import queries, record_views, views
 from brimful.server.inspector.administration import Administration, Features, JobList, Reloaded, Status, TenantList
 from brimful.server.inspector.audit import Audits
 from brimful.server.inspector.catalogue import Catalogue, ContentCounter
-from brimful.server.inspector.chat import AssembledView, Chat, InspectionView, ReplyList
+from brimful.server.inspector.chat import AssembledView, Chat, InspectionView, ReplyList, ServedModelList
 from brimful.server.inspector.context_cache import ContextCache
 from brimful.server.inspector.contexts import Contexts
 from brimful.server.inspector.events import Events
@@ -72,7 +72,7 @@ class Inspector:
         self.catalogue = Catalogue(registry, tenants, tokens, upstreams=upstreams)
         self.search = Search(tenants, cache)
         self.rooms = make_rooms(tenants, tokens, cache, clock=clock)
-        self.messages = Messages(tenants, tokens, cache)
+        self.messages = Messages(tenants, tokens, cache, costs)
         self.personas = make_personas(tenants, tokens, cache)
         self.memories = Memories(tenants, tokens, cache, clock=clock)
         self.audits = Audits(tenants, self.memories)
@@ -96,6 +96,7 @@ class Inspector:
             running_jobs=running_jobs,
             upstreams=upstream_states,
             reload=reload,
+            has_upstreams=bool(upstreams),
             shows_sessions=sessions is not None,
         )
         self.fitting = Fitting(tenants, registry, config=fit, records=records, costs=costs, tasks=tasks, clock=clock)
@@ -188,6 +189,7 @@ OPERATIONS: Final[tuple[Row, ...]] = (
     _post("/keys", "Make an API key", "keys.create", NewKey, queries.KeyBody, scope="keys", status=201),
     _get("/keys/{id}", "Revoke an API key", "keys.revoke", RevokedKey, method="DELETE", scope="keys"),
     _get("/limits", "List limits and what was used of them", "keys.list_limits", LimitList, scope="keys"),
+    _get("/served-models", "List the models that upstreams offer", "chat.list_models", ServedModelList),
     _get("/features", "Show which optional parts are on", "administration.features", Features),
     _get("/rooms", "List rooms", "rooms.list_page", record_views.RoomList, queries.ListQuery),
     _create("/rooms", "Create a room", "rooms.create", record_views.RoomView, queries.RoomBody),
@@ -234,6 +236,7 @@ OPERATIONS: Final[tuple[Row, ...]] = (
     _get("/rooms/{id:path}", "Show a room", "rooms.show", record_views.RoomView, queries.ModelQuery),
     _put("/rooms/{id:path}", "Update a room", "rooms.change", record_views.RoomView, queries.RoomBody),
     _delete("/rooms/{id:path}", "Remove a room and its messages", "rooms.remove"),
+    _put("/messages/{id:path}", "Edit a message", "messages.change", record_views.MessageView, queries.EditBody),
     _delete("/messages/{id:path}", "Remove a message", "messages.remove", query=queries.RemoveQuery),
     _get("/personas", "List personas", "personas.list_page", record_views.PersonaList, queries.ListQuery),
     _create("/personas", "Create a persona", "personas.create", record_views.PersonaView, queries.PersonaBody),

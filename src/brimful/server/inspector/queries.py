@@ -283,12 +283,20 @@ class MessageBody(Input, frozen=True, kw_only=True, forbid_unknown_fields=True):
     metadata: dict[str, Any] = {}
 
 
+class EditBody(Input, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The new content of a message."""
+
+    content: _Content
+
+
 class BuildOptions(Input, frozen=True, kw_only=True):
     """Who answers, and how to build the context.
 
     `persona` is an id or a name. By default, the personas that the message mentions answer, or else the room's own.
+    `message` is what to answer if it is in the room already, as if nothing had been said since.
     """
 
+    message: Annotated[_Name, Meta(description="The id of a message of a user.")] | None = None
     persona: Annotated[_Name, Meta(description="The id or name of a persona.")] | None = None
     user: _Name | None = None
     sender: Annotated[str, Meta(description="The sender's name; by default the user's.")] | None = None
@@ -325,10 +333,14 @@ class AssembleBody(BuildBody, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class RespondBody(BuildBody, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A message to answer. `id` is that of the message; `stream` returns server-sent events."""
+    """A message to answer. `id` is that of the message; `stream` returns server-sent events.
+
+    With `rewind`, everything that was said after `message` is superseded as soon as its new answer begins.
+    """
 
     id: _Name | None = None
     stream: bool = False
+    rewind: bool = False
 
 
 class RoomRecallQuery(RecallQuery, frozen=True, kw_only=True):

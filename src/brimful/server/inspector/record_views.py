@@ -6,7 +6,7 @@ from brimful.janitor.audit import Finding
 from brimful.records import Lorebook, LoreEntry, Memory, Message, Persona, Room
 from brimful.retrieval.search import Parts
 from brimful.server.inspector.memory_history import ArchivedView, Origin
-from brimful.server.inspector.views import View
+from brimful.server.inspector.views import AnswerView, View
 
 
 class RoomView(Room, frozen=True, kw_only=True, tag="room"):
@@ -26,10 +26,12 @@ class MessageView(Message, frozen=True, kw_only=True, tag="message"):
     """A message with its tokens, and in search results its relevance and the parts of that.
 
     `context` is the context that it answers, or else the newest one that was built for it; null if there is none.
+    `answer` is the record of an answer: its model, usage, time and cost.
     """
 
     tokens: int
     context: str | None = None
+    answer: AnswerView | None = None
     relevance: float | None = None
     parts: Parts | None = None
 

@@ -53,9 +53,10 @@ from brimful.server.inspector.record_views import (
     RoomList,
     RoomView,
 )
-from brimful.server.inspector.views import MAX_ANSWERS, to_view
+from brimful.server.inspector.views import MAX_ANSWERS, Costs, to_view
 from brimful.server.tenants import Tenants
 from brimful.stores import Store
+from brimful.threads import run_in_thread
 
 CONFLICT: Final = 409
 _TIMESTAMPS: Final = frozenset(("at", "created"))
@@ -228,10 +229,11 @@ def read_message(content: object) -> tuple[Content, Role | None]:
 class Messages:
     """Endpoints for messages."""
 
-    def __init__(self, tenants: Tenants, tokens: ContentCounter, cache: ContextCache) -> None:
+    def __init__(self, tenants: Tenants, tokens: ContentCounter, cache: ContextCache, costs: Costs) -> None:
         self._tenants = tenants
         self._tokens = tokens
         self._cache = cache
+        self._costs = costs
 
     async def list_page(self, call: Call) -> MessageList:
         """List the messages of a room, newest first, or search results, best first."""
@@ -264,6 +266,12 @@ class Messages:
             raise id_conflict("message", message.id)
         return message
 
+    async def change(self, call: Call) -> MessageView:
+        """Replace the content of a message. Past contexts keep what the model saw."""
+        engine = await self._tenants.engine(call.tenant)
+        message = await engine.edit(call.name(), read_message(call.body.content)[0])
+        return await self.view(engine.store, message, call.query.model)
+
     async def view(self, store: Store, message: Message, model: str | None) -> MessageView:
         """Return a message with its tokens."""
         return (await self._message_views(store, [message], model))[0]
@@ -290,22 +298,21 @@ class Messages:
         self, store: Store, messages: Sequence[Message], model: str | None
     ) -> tuple[MessageView, ...]:
         counts = await self._tokens.of(store, [message.content for message in messages], model)
-        contexts = await _contexts_of(store, [message.id for message in messages])
+        if not messages:
+            return ()
+        ids = [message.id for message in messages]
+        builds = await store.builds(messages=ids, limit=MAX_ANSWERS * len(ids))
+        responses = await store.responses(messages=ids, limit=MAX_ANSWERS * len(ids))
+        views = await run_in_thread(lambda: [self._costs.answer_view(each) for each in reversed(responses)])
+        answers = {each.message: each for each in views}
+        contexts = {build.message: build.id for build in reversed(builds)}
+        contexts |= {message: answer.context for message, answer in answers.items()}
         return tuple(
-            to_view(MessageView, message, tokens=count, context=contexts.get(message.id))
+            to_view(
+                MessageView, message, tokens=count, context=contexts.get(message.id), answer=answers.get(message.id)
+            )
             for message, count in zip(messages, counts, strict=True)
         )
-
-
-async def _contexts_of(store: Store, messages: Sequence[str]) -> dict[str | None, str]:
-    """Return the context that each message answers, or else the newest one built for it."""
-    if not messages:
-        return {}
-    builds = await store.builds(messages=messages, limit=MAX_ANSWERS * len(messages))
-    answers = await store.responses(messages=messages, limit=MAX_ANSWERS * len(messages))
-    return {build.message: build.id for build in reversed(builds)} | {
-        answer.message: answer.context for answer in reversed(answers)
-    }
 
 
 class Memories:

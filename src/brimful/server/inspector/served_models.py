@@ -1,6 +1,8 @@
 """Models for the requests that the server writes itself, and the upstreams that serve them."""
 
+import asyncio
 from collections.abc import Mapping
+from typing import Final
 
 import msgspec
 
@@ -11,6 +13,9 @@ from brimful.server.proxy.models import ModelResolver
 from brimful.server.proxy.upstreams import Upstream, Upstreams
 from brimful.server.telemetry import Telemetry
 from brimful.server.tenants import Tenants
+
+_WILD: Final = frozenset("*?[")
+"""Characters of patterns of names."""
 
 
 class ServedModel(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,6 +52,16 @@ class ServedModels:
             return ServedModel(model=info, window=info.window, upstream=None)
         resolved = await self._resolver.find(upstream, name, self._tenants.calibrator(tenant))
         return ServedModel(model=resolved.model, window=resolved.window, upstream=upstream)
+
+    async def list_names(self) -> list[str]:
+        """Return the names of the models that upstreams offer: those in the configuration, and those they list."""
+        upstreams = self._upstreams.list_written()
+        named = [
+            name for each in upstreams for name in (*each.config.models, *each.config.rename) if not _WILD & set(name)
+        ]
+        listed = await asyncio.gather(*(self._resolver.list_names(each) for each in upstreams))
+        served = [name for names in listed for name in names if self._upstreams.find_any(name) is not None]
+        return sorted({*named, *served})
 
     def require_upstream(self, served: ServedModel) -> Upstream:
         """Return the upstream of a model; reject a model without one."""

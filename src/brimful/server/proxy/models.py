@@ -63,6 +63,10 @@ class ModelResolver:
             return resolved
         return msgspec.structs.replace(resolved, window=window, assumed=False)
 
+    async def list_names(self, upstream: Upstream) -> list[str]:
+        """Return the names of the models that an upstream offers, as far as it says."""
+        return await self._server_models.list_names(upstream.connection, upstream.wire.provider)
+
     async def find(
         self, upstream: Upstream, name: str, calibrator: Calibrator, *, betas: Sequence[str] = ()
     ) -> ResolvedModel:

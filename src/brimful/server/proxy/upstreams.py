@@ -309,6 +309,11 @@ class Upstreams:
         """Return all upstreams of a wire format, in the order of the configuration."""
         return [upstream for upstream in self._upstreams if upstream.wire == wire]
 
+    def list_written(self) -> list[Upstream]:
+        """Return each upstream once, in a wire format that we write requests in."""
+        written = [each for each in self._upstreams if each.wire.write is not None]
+        return list({each.config.name: each for each in reversed(written)}.values())[::-1]
+
     def find_any(self, model: str) -> Upstream | None:
         """Return the upstream to try first for a model, in any wire format that we write requests in."""
         written = [
