@@ -1,20 +1,15 @@
 /**
  * Calls the plugin as opencode and pi do, and prints what became of the messages.
  *
- * Standard input is JSON: `plugin` (a file), `program`, `options`, `host` (what the program knows), `messages`, `rounds`
- * (after how many of the messages the model is asked) and `recalls` (arguments of the tool, after the last round).
+ * Each line of standard input is JSON, and is answered with one line: `plugin` (a file), `program`, `environment`,
+ * `options`, `host` (what the program knows), `messages`, `rounds` (after how many of the messages the model is asked)
+ * and `recalls` (arguments of the tool, after the last round). The plugin is loaded again for each line.
  */
 
-import { readFileSync } from "node:fs";
+import { createInterface } from "node:readline";
 import { pathToFileURL } from "node:url";
 
-const { plugin, program, options, host, messages, rounds, recalls } = JSON.parse(readFileSync(0, "utf8"));
-const { default: brimful, ...others } = await import(pathToFileURL(plugin).href);
-const warnings = [];
-const results = [];
-console.warn = (text) => warnings.push(text);
-
-async function runOpencode() {
+async function runOpencode(brimful, { options, host, messages, rounds, recalls }, { results, warnings }) {
   const client = {
     config: { providers: async () => ({ data: { providers: host.providers } }) },
     tool: { list: async () => ({ data: host.tools }) },
@@ -32,11 +27,10 @@ async function runOpencode() {
     await hooks["experimental.chat.system.transform"](input, { system: ["Write a title."] });
     await hooks["experimental.chat.system.transform"](input, { system: [host.system] });
   }
-  const execute = (args) => hooks.tool.recall.execute(args, { sessionID: host.session });
-  return Promise.all((recalls ?? []).map(execute));
+  return callEach(recalls, (args) => hooks.tool.recall.execute(args, { sessionID: host.session }));
 }
 
-async function runPi() {
+async function runPi(brimful, { host, messages, rounds, recalls }, { results }) {
   const handlers = new Map();
   const tools = new Map();
   brimful({
@@ -59,9 +53,29 @@ async function runPi() {
     const seconds = (performance.now() - started) / 1000;
     results.push({ messages: changed?.messages ?? list, isSameList: true, seconds });
   }
-  const execute = (args) => tools.get("recall").execute("call_1", args, undefined, undefined, context);
-  return (await Promise.all((recalls ?? []).map(execute))).map(({ content }) => content[0].text);
+  const { execute } = tools.get("recall");
+  return callEach(recalls, async (args) => (await execute("call_1", args, undefined, undefined, context)).content[0].text);
 }
 
-const recalled = await { opencode: runOpencode, pi: runPi }[program]();
-console.log(JSON.stringify({ results, warnings, recalled, exports: Object.keys(others) }));
+/** Return the results of calls, one after the other: each has two seconds, and many at once may need more. */
+async function callEach(all, call) {
+  const results = [];
+  for (const args of all) {
+    results.push(await call(args));
+  }
+  return results;
+}
+
+async function run({ plugin, environment, ...scenario }, number) {
+  const done = { results: [], warnings: [] };
+  process.env = environment;
+  console.warn = (text) => done.warnings.push(text);
+  const { default: brimful, ...others } = await import(`${pathToFileURL(plugin).href}?${number}`);
+  const recalled = await { opencode: runOpencode, pi: runPi }[scenario.program](brimful, scenario, done);
+  return { ...done, recalled, exports: Object.keys(others) };
+}
+
+let number = 0;
+for await (const line of createInterface({ input: process.stdin })) {
+  console.log(JSON.stringify(await run(JSON.parse(line), number++)));
+}

@@ -1,11 +1,11 @@
 """The plugin of opencode and pi, called by Node as these programs call it, with messages that were recorded there."""
 
+import asyncio
 import copy
 import json
 import re
 import shutil
 import subprocess
-import sys
 from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
@@ -18,6 +18,7 @@ from brimful.counting import counter_for
 from brimful.models import default_registry
 from brimful.server.app import create_app
 from brimful.server.config import parse_config
+from brimful.stores import connect
 from brimful.testing import find_violations
 from brimful.wires.incoming import read_incoming
 from server.upstream import serving
@@ -173,30 +174,40 @@ def count(request):
     return counter.prompt(read_incoming(request, "openai").prompt).tokens
 
 
-def call_plugin(program, url, rounds=None, *, recalls=(), environ=(), **options):
-    """Return what Node printed about the plugin's work."""
-    settings = {"url": url, "budget": BUDGET} | options
-    names = {"url": "BRIMFUL_URL", "budget": "BRIMFUL_BUDGET", "apiKey": "BRIMFUL_API_KEY"}
-    scenario = {
-        "plugin": PLUGIN,
-        "program": program.name,
-        "options": settings,
-        "host": program.host,
-        "messages": program.messages,
-        "rounds": [len(program.messages)] if rounds is None else list(rounds),
-        "recalls": list(recalls),
-    }
-    done = subprocess.run(
-        [NODE, str(FOLDER / "host.mjs")],
-        input=json.dumps(scenario),
-        env={names[key]: str(value) for key, value in settings.items() if value is not None} | dict(environ),
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+@pytest.fixture(scope="module")
+def node():
+    """Start Node once: that takes longer than what most tests do with it."""
+    with subprocess.Popen(
+        [NODE, str(FOLDER / "host.mjs")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={}
+    ) as process:
+        yield process
+        process.stdin.close()
+
+
+@pytest.fixture
+def call_plugin(node):
+    """Return a function that lets Node call the plugin, and returns what Node printed about the plugin's work."""
+
+    def call(program, url, rounds=None, *, recalls=(), **options):
+        settings = {"url": url, "budget": BUDGET} | options
+        names = {"url": "BRIMFUL_URL", "budget": "BRIMFUL_BUDGET", "apiKey": "BRIMFUL_API_KEY"}
+        scenario = {
+            "plugin": PLUGIN,
+            "program": program.name,
+            "environment": {names[key]: str(value) for key, value in settings.items() if value is not None},
+            "options": settings,
+            "host": program.host,
+            "messages": program.messages,
+            "rounds": [len(program.messages)] if rounds is None else list(rounds),
+            "recalls": list(recalls),
+        }
+        node.stdin.write(json.dumps(scenario) + "\n")
+        node.stdin.flush()
+        printed = node.stdout.readline()
+        assert printed, "Node has ended: standard error says why"
+        return json.loads(printed)
+
+    return call
 
 
 @contextmanager
@@ -240,7 +251,7 @@ def is_asked(program, at):
     return role in (None, "assistant")
 
 
-def test_a_growing_conversation_always_fits(agent, server):
+def test_a_growing_conversation_always_fits(agent, server, call_plugin):
     assert count(agent.request(agent.messages)) > 3 * BUDGET
     done = call_plugin(agent, server, rounds_of(agent))
     assert (done["warnings"], done["exports"]) == ([], [])
@@ -257,7 +268,7 @@ def test_a_growing_conversation_always_fits(agent, server):
     assert (ledgers[0], ledgers[-1]) == (0, 1)
 
 
-def test_messages_that_stay_are_the_programs_own(agent, server):
+def test_messages_that_stay_are_the_programs_own(agent, server, call_plugin):
     result = call_plugin(agent, server, rounds_of(agent)[-2:])["results"][-1]
     before, after = agent.ids(agent.messages), agent.ids(result["messages"])
     assert len(after) < len(before) / 2
@@ -269,14 +280,14 @@ def test_messages_that_stay_are_the_programs_own(agent, server):
         assert agent.is_ledger(message) or "recall" in json.dumps(message), message
 
 
-def test_a_conversation_that_fits_is_not_changed(program, server):
+def test_a_conversation_that_fits_is_not_changed(program, server, call_plugin):
     done = call_plugin(program, server, rounds_of(program))
     assert done["warnings"] == []
     for result, round in zip(done["results"], rounds_of(program), strict=True):
         assert result["messages"] == program.messages[:round]
 
 
-def test_each_handle_of_the_ledger_leads_to_its_result(agent, server):
+def test_each_handle_of_the_ledger_leads_to_its_result(agent, server, call_plugin):
     result = call_plugin(agent, server, rounds_of(agent))["results"][-1]
     text = json.dumps(agent.request(result["messages"]))
     lines = re.findall(r"\\n(r\d+) bash\(command=cat page_(\d+).txt\)", text)
@@ -285,7 +296,7 @@ def test_each_handle_of_the_ledger_leads_to_its_result(agent, server):
     assert call_plugin(agent, server, recalls=recalls)["recalled"] == [page(int(number)) for _, number in lines]
 
 
-def test_the_model_recalls_by_words_and_hears_what_is_wrong(agent, server):
+def test_the_model_recalls_by_words_and_hears_what_is_wrong(agent, server, call_plugin):
     wrong = [{"handle": "r999"}, {"query": "zebra"}, {}, {"handle": "r12", "max_tokens": "many"}]
     found, *answers = call_plugin(agent, server, recalls=[{"query": "seal K003"}, *wrong])["recalled"]
     assert "seal K003" in found
@@ -360,7 +371,7 @@ def always(answer):
 
 
 @pytest.mark.parametrize("answer", BAD_ANSWERS.values(), ids=BAD_ANSWERS)
-def test_a_bad_answer_leaves_the_messages_alone(answer, program):
+def test_a_bad_answer_leaves_the_messages_alone(answer, program, call_plugin):
     if program.name == "pi" and answer == BAD_ANSWERS["part of a step"]:
         answer = fitted(positions=[0, 500])
     with serving(Answers(None, always(answer))) as (address, _):
@@ -371,7 +382,7 @@ def test_a_bad_answer_leaves_the_messages_alone(answer, program):
     assert done["warnings"][0].startswith("Brimful did not fit this request, which is sent as it is: ")
 
 
-def test_without_a_server_the_messages_stay_with_one_warning(program):
+def test_without_a_server_the_messages_stay_with_one_warning(program, call_plugin):
     with serving(Answers(None, always({}))) as (address, _):
         pass  # the port is free again
     done = call_plugin(program, address, rounds_of(program), recalls=[{"handle": "r3"}])
@@ -380,7 +391,7 @@ def test_without_a_server_the_messages_stay_with_one_warning(program):
     assert len(done["warnings"]) == runs
 
 
-def test_a_server_that_hangs_gets_two_seconds(program):
+def test_a_server_that_hangs_gets_two_seconds(program, call_plugin):
     async def hang(scope, receive, _):
         while scope["type"] == "http" and (await receive())["type"] != "http.disconnect":
             pass
@@ -394,7 +405,7 @@ def test_a_server_that_hangs_gets_two_seconds(program):
     assert len(done["warnings"]) == 1
 
 
-def test_a_server_that_fails_in_the_middle_is_used_again(agent, tmp_path, empty_sqlite):
+def test_a_server_that_fails_in_the_middle_is_used_again(agent, tmp_path, empty_sqlite, call_plugin):
     rounds = rounds_of(agent)
 
     async def fail(number):
@@ -412,9 +423,9 @@ def test_a_server_that_fails_in_the_middle_is_used_again(agent, tmp_path, empty_
 # -- settings ----------------------------------------------------------------------------------------------------------
 
 
-def test_the_environment_is_read_and_options_win(agent, tmp_path, empty_sqlite):
+def test_the_environment_is_read_and_options_win(agent, tmp_path, empty_sqlite, call_plugin):
     with running(tmp_path, empty_sqlite, require_keys=True) as address:
-        key = add_key(tmp_path)
+        key = asyncio.run(add_key(tmp_path))
         refused = call_plugin(agent, address)
         [fitted] = call_plugin(agent, f"{address}/", apiKey=key)["results"]
     assert "key" in refused["warnings"][0]
@@ -422,13 +433,12 @@ def test_the_environment_is_read_and_options_win(agent, tmp_path, empty_sqlite):
     assert count(agent.request(fitted["messages"])) <= BUDGET
 
 
-def add_key(folder):
-    command = [sys.executable, "-m", "brimful", "api-key", "add", "--name", "pi"]
-    command += ["--db", f"sqlite:///{folder}/brimful.db"]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()[0]
+async def add_key(folder):
+    async with connect(f"sqlite:///{folder}/brimful.db") as database:
+        return (await database.api_keys("acme").create(name="pi", scopes=["chat"], at=1.0))[1]
 
 
-def test_without_a_budget_the_window_of_the_model_is_the_limit(agent, server):
+def test_without_a_budget_the_window_of_the_model_is_the_limit(agent, server, call_plugin):
     whole = count(agent.request(agent.messages))
     [result] = call_plugin(agent, server, budget=None)["results"]
     assert result["messages"] == agent.messages
@@ -442,7 +452,7 @@ def test_without_a_budget_the_window_of_the_model_is_the_limit(agent, server):
 
 
 @pytest.mark.parametrize("program", [Opencode], ids=["opencode"], indirect=True)
-def test_tokens_that_opencode_does_not_show_are_taken_off_the_limit(agent, server):
+def test_tokens_that_opencode_does_not_show_are_taken_off_the_limit(agent, server, call_plugin):
     """Definitions of MCP servers' tools are in what the provider bills, but not among the tools that opencode lists."""
     bill = agent.messages[-2]["info"]["tokens"]
     rounds = [len(agent.messages) - 2, len(agent.messages) - 1, len(agent.messages)]
@@ -455,7 +465,7 @@ def test_tokens_that_opencode_does_not_show_are_taken_off_the_limit(agent, serve
 
 
 @pytest.mark.parametrize("program", [Opencode], ids=["opencode"], indirect=True)
-def test_the_first_request_leaves_room_for_the_system_prompt_of_opencode(agent, server):
+def test_the_first_request_leaves_room_for_the_system_prompt_of_opencode(agent, server, call_plugin):
     done = call_plugin(agent, server, [len(agent.messages)] * 2)
     assert done["warnings"] == []
     first, second = done["results"]
@@ -464,7 +474,7 @@ def test_the_first_request_leaves_room_for_the_system_prompt_of_opencode(agent, 
 
 
 @pytest.mark.parametrize("program", [Opencode], ids=["opencode"], indirect=True)
-def test_parts_of_opencode_are_counted_as_they_are_sent(program, server):
+def test_parts_of_opencode_are_counted_as_they_are_sent(program, server, call_plugin):
     user, step = program.messages[0], program.messages[1]
     user["parts"] += [
         {"type": "text", "text": "hidden", "ignored": True},
@@ -510,7 +520,7 @@ def test_parts_of_opencode_are_counted_as_they_are_sent(program, server):
 
 
 @pytest.mark.parametrize("program", [Pi], ids=["pi"], indirect=True)
-def test_messages_of_pis_own_are_counted_as_they_are_sent(program, server):
+def test_messages_of_pis_own_are_counted_as_they_are_sent(program, server, call_plugin):
     program.messages += [
         {"role": "bashExecution", "command": "ls", "output": "a.txt", "exitCode": 2, "timestamp": 1},
         {"role": "bashExecution", "command": "secret", "output": "", "excludeFromContext": True, "timestamp": 1},
@@ -530,7 +540,7 @@ def test_messages_of_pis_own_are_counted_as_they_are_sent(program, server):
     assert not any(each in sent for each in ("secret", "broken off"))
 
 
-def test_half_characters_do_not_stop_a_fit(agent, server):
+def test_half_characters_do_not_stop_a_fit(agent, server, call_plugin):
     """A program that cuts a text may leave half of a character, which is not valid in UTF-8."""
     agent.add_step(99, page(99) + "\ud83d")
     done = call_plugin(agent, server)
