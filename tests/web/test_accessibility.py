@@ -89,11 +89,22 @@ def test_on_a_phone_the_window_is_a_list_of_words(shop, visit):
     address, _, contexts = shop
     page = visit(address, f"/contexts/{contexts[0]}?tab=window", viewport=PHONE, has_touch=True)
     recent = page.get_by_role("region", name="Recent messages")
-    expect(recent.get_by_role("listitem")).to_have_count(5)
+    expect(recent.get_by_role("listitem")).to_have_count(3)
     recent.get_by_role("button", name="more item").tap()
     expect(recent.get_by_role("button", name="more item")).to_have_count(0)
     recent.get_by_role("button", name="Turn 5").first.tap()
     expect(page.get_by_role("complementary")).to_be_visible()
+
+
+@pytest.mark.parametrize("tab", ["answer", "window", "candidates", "request"])
+def test_each_part_of_a_context_has_at_most_two_screens_on_a_phone(shop, visit, tab):
+    address, _, contexts = shop
+    screen = {"width": 390, "height": 844}
+    page = visit(address, f"/contexts/{contexts[-1]}?tab={tab}", viewport=screen)
+    settle(page)
+    assert page.evaluate("document.documentElement.scrollHeight") <= 2 * screen["height"]
+    for fold in page.locator("main details:not([open]) > summary").all():
+        expect(fold).to_be_visible()
 
 
 @pytest.mark.parametrize("opener", ["New memory", "Edit mem-0", "Remove mem-0"])

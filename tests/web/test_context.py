@@ -61,6 +61,31 @@ def test_arrow_keys_move_in_the_treemap(shop, visit):
     expect(page.get_by_role("complementary")).to_be_visible()
 
 
+def test_many_recent_messages_are_grouped_by_day(tmp_path, visit):
+    store = f"sqlite:///{tmp_path}/brimful.db"
+    id = in_thread(world.days(store))
+    with served_here(store) as address:
+        page = visit(address, f"/contexts/{id}?tab=window", timezone_id="UTC")
+        picture = page.get_by_role("group", name="Contents of the window")
+        messages = picture.get_by_role("button", name=re.compile(r"Turn \d+ of day"))
+        first = picture.get_by_role(
+            "button", name=re.compile(r"^Recent messages: \w+ \d+ Nov 2026, 40 messages \d+ tokens")
+        ).first
+        expect(messages).to_have_count(0)
+        label = re.search(r": (.*), 40", first.text_content())[1]
+        first.press("Enter")
+        expect(messages).to_have_count(40)
+        expect(picture.get_by_role("button", name=label)).to_be_focused()
+        messages.first.click()
+        expect(page.get_by_role("complementary", name=re.compile(r"^Item \d-\d+$"))).to_be_visible()
+        page.get_by_role("button", name="Close panel").click()
+        picture.get_by_role("button", name=label).click()
+        expect(messages).to_have_count(0)
+        page.goto(f"/contexts/{id}?tab=window&item=2-7")
+        expect(messages).to_have_count(40)
+        expect(picture.get_by_role("button", pressed=True)).to_have_accessible_name(re.compile("Turn 7 of day 2"))
+
+
 def test_filter_and_order_are_in_the_url_and_history_works(shop, visit):
     address, _, contexts = shop
     page = visit(address, f"/contexts/{contexts[-1]}?outcome=out&sort=-tokens")

@@ -148,6 +148,21 @@ async def cached(url, context, *, tokens, expected):
         await engine.store.save_response(answer)
 
 
+async def days(url):
+    """Build a context with forty messages of each of two days, and return its id."""
+    now = 1_795_089_600.0  # noon in UTC
+    sent = [
+        Message(
+            id=f"{day}-{at}", room="days", sender="Ada", content=f"Turn {at} of day {day}.", at=now - 86_400 * day + at
+        )
+        for day in (2, 1)
+        for at in range(40)
+    ]
+    async with brimful.Engine(url, model=MODEL, embedder="none") as engine:
+        await engine.post_many(sent)
+        return (await engine.assemble(room="days", message="And now?", now=now)).id
+
+
 async def crowd(url, count):
     """Build a context with so many candidates; half of them are in."""
     now = time.time()

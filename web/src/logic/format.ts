@@ -112,6 +112,13 @@ export function formatTime(at: number | null): string {
   return Math.abs(at) <= LATEST ? MOMENT.format(at * 1000) : "invalid time";
 }
 
+const DAY = new Intl.DateTimeFormat("en-GB", { weekday: "long", day: "numeric", month: "short", year: "numeric" });
+
+/** Unix time → "Tuesday 17 Nov 2026"; empty if it is unknown. */
+export function dayName(at: number): string {
+  return at && Math.abs(at) <= LATEST ? DAY.format(at * 1000).replace(",", "") : "";
+}
+
 const CLOCKS = [
   new Intl.DateTimeFormat("en-GB", { timeStyle: "short" }),
   new Intl.DateTimeFormat("en-GB", { timeStyle: "medium" }),

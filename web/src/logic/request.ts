@@ -24,7 +24,7 @@ export function collapsedText(rows: readonly Row[]): string {
 }
 
 const NOUNS: Record<string, [string, string?]> = {
-  system: ["system prompt"], pinned: ["pinned item"], summaries: ["summary", "summaries"], recent: ["message"], tools: ["tool turn"],
+  system: ["system prompt"], pinned: ["pinned item"], summaries: ["summary", "summaries"], recent: ["message"], tools: ["tool call or result", "tool calls and results"],
   lorebook: ["lorebook entry", "lorebook entries"], memories: ["memory", "memories"], older: ["older message found by search,", "older messages found by search,"],
   notes: ["note"], media: ["media item"], current: ["message"], definitions: ["tool definition"],
 };

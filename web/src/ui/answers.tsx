@@ -15,8 +15,8 @@ import { Find } from "./find";
 import { FormMark } from "./outcome";
 import { Loaded } from "./states";
 
-const SHOWN = 8; // items in each list
 const NARROW = matchMedia("(max-width: 640px)");
+const SHOWN = NARROW.matches ? 3 : 8; // items in each list
 
 export function AnswerSection({ view, onOpen }: { view: ContextView; onOpen: (id: string) => void }) {
   const inside = basis(view.decisions);

@@ -3,6 +3,7 @@
 import type { KindUse, PoolUse } from "../api/types";
 import { plural, whole } from "../logic/format";
 import { type DataColumn, DataTable } from "./data-table";
+import { FoldSection } from "./fold";
 import { Explain } from "./help";
 
 const POOLS: [DataColumn<PoolUse>, ...DataColumn<PoolUse>[]] = [
@@ -23,20 +24,19 @@ const KINDS: [DataColumn<KindUse>, ...DataColumn<KindUse>[]] = [
 export function Pools({ pools }: { pools: PoolUse[] }) {
   if (pools.length === 0) return null;
   return (
-    <section aria-labelledby="pools-heading">
-      <h2><span id="pools-heading">Pools</span> <Explain term="Pool" /></h2>
+    <FoldSection id="pools-heading" title="Pools">
+      <p class="small muted">Parts of the window with limits of their own, in tokens. <Explain term="Pool" /></p>
       <DataTable label="Pools, in tokens" columns={POOLS} rows={pools} />
-    </section>
+    </FoldSection>
   );
 }
 
 export function Kinds({ kinds, pinned }: { kinds: KindUse[]; pinned: number }) {
   if (kinds.length === 0) return null;
   return (
-    <section aria-labelledby="kinds-heading">
-      <h2 id="kinds-heading">Kinds of content</h2>
+    <FoldSection id="kinds-heading" title="Kinds of content">
       {pinned > 0 && <p class="small muted">Here, pinned items count as what they are, such as memories. In the window above, their {plural(pinned, "token")} are a part of their own.</p>}
       <DataTable label="Kinds of content" columns={KINDS} rows={kinds} />
-    </section>
+    </FoldSection>
   );
 }
