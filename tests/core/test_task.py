@@ -63,5 +63,10 @@ def test_packages_may_come_in_any_order():
     assert find_task(talk("user", "call", "result")[::-1]) == Task(question=2, opening=2, goes_on=True, calls=(1,))
 
 
+def test_current_message_is_the_last_one_whatever_its_time():
+    early = message("And now?", counter=COUNTER, id="now", current=True, timestamp=-5)
+    assert find_task([early, *talk("user", "assistant")]) == Task(question=0, opening=1)
+
+
 def test_only_turns_count():
     assert find_task([memory("Ada drinks tea.", counter=COUNTER, id="tea")]) == Task()

@@ -34,7 +34,7 @@ def find_task(packages: Sequence[ContentPackage]) -> Task:
         for index, package in enumerate(packages)
         if region_of(package) in ("history", "current") and role_of(package) != "system" and not is_own(package)
     ]
-    turns.sort(key=lambda index: (packages[index].timestamp, packages[index].position))
+    turns.sort(key=lambda index: _order(packages[index]))
     question = opening = None
     is_working = False
     for index in turns:
@@ -49,6 +49,11 @@ def find_task(packages: Sequence[ContentPackage]) -> Task:
     calls = tuple(takewhile(lambda index: has_calls(packages[index]), said))[::-1]
     goes_on = any(role_of(packages[index]) != "user" for index in after)
     return Task(question=question, opening=opening, goes_on=goes_on, calls=calls)
+
+
+def _order(package: ContentPackage) -> tuple[bool, float, int]:
+    """Return the sort key of a turn: the current message is the last one, whatever its time."""
+    return region_of(package) == "current", package.timestamp, package.position
 
 
 def has_calls(package: ContentPackage) -> bool:

@@ -18,6 +18,7 @@ READS = [
     ("GET", "/contexts/{id}/request", None),
     ("GET", "/contexts/{id}/messages", None),
     ("GET", "/contexts/{id}/items/nuts", None),
+    ("GET", "/runs/{id}", None),
     ("GET", "/contexts/{id}/find?q=sencha", None),
     ("GET", "/contexts/{id}/recall?handle=nuts", None),
     ("GET", "/contexts/{id}/diff/{id}", None),

@@ -37,6 +37,7 @@ from brimful.server.inspector.views import (
     ItemView,
     MemoryState,
     Remedy,
+    RunPlace,
     content_text,
     context_view,
     decision_views,
@@ -102,6 +103,7 @@ class Contexts:
             model=query.model,
             user=query.user,
             message=query.message,
+            by_run=query.runs,
             before=query.before,
             limit=query.limit,
         )
@@ -124,8 +126,11 @@ class Contexts:
             )
         )
         names = await load_names(store, [snapshot])
+        run = _place_in_run(build, await store.run_contexts(build.run))
         body = await run_in_thread(
-            lambda: msgspec.json.encode(context_view(snapshot, number=build.number, answers=answers, names=names))
+            lambda: msgspec.json.encode(
+                context_view(snapshot, number=build.number, answers=answers, names=names, run=run)
+            )
         )
         return HttpResponse(body, media_type=JSON)
 
@@ -303,6 +308,20 @@ async def get_build(store: Store, snapshot: Snapshot) -> Build:
     if build is None:
         raise UnknownRecord("context", snapshot.id)
     return build
+
+
+def _place_in_run(build: Build, contexts: Sequence[str]) -> RunPlace | None:
+    """Return the place of a context among those of its run; None if it was removed meanwhile."""
+    if build.id not in contexts:
+        return None
+    index = contexts.index(build.id)
+    return RunPlace(
+        id=build.run,
+        step=index + 1,
+        steps=len(contexts),
+        previous=contexts[index - 1] if index else None,
+        next=contexts[index + 1] if index + 1 < len(contexts) else None,
+    )
 
 
 async def _builds_answered_by(store: Store, query: ContextsQuery) -> list[Build]:

@@ -5,7 +5,7 @@ listens. Every listener has its own cursor, so no event is missed or sent twice.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Final
 
@@ -23,7 +23,7 @@ from brimful.server.background import log_failure
 from brimful.server.endpoint import run_until_disconnect, wait_for_disconnect
 from brimful.server.errors import ApiError
 from brimful.server.inspector.operation import EVENT_STREAM, Call
-from brimful.server.inspector.views import ContextRow, Costs, load_excerpts, load_rows
+from brimful.server.inspector.views import AnswerEvent, Costs, load_excerpts, load_rows, load_runs, to_view
 from brimful.server.tenants import Tenants
 from brimful.stores import Store
 from brimful.threads import run_in_thread
@@ -163,16 +163,20 @@ class Events:
 
     async def _encode(self, store: Store, events: Sequence[Build | Response]) -> list[tuple[str, bytes]]:
         rows = await load_rows(store, [event for event in events if isinstance(event, Build)], self._costs)
-        texts = await load_excerpts(store, [event.message for event in events if isinstance(event, Response)])
+        responses = [event for event in events if isinstance(event, Response)]
+        texts = await load_excerpts(store, [response.message for response in responses])
+        answered = {each.context: build for each in responses if (build := await store.build(each.context)) is not None}
+        runs = await load_runs(store, {build.run for build in answered.values()}, self._costs)
         by_id = {row.id: row for row in rows}
-        return await run_in_thread(lambda: [self._encode_one(event, by_id, texts) for event in events])
 
-    def _encode_one(
-        self, event: Build | Response, rows: Mapping[str, ContextRow], texts: Mapping[str, str]
-    ) -> tuple[str, bytes]:
-        if isinstance(event, Build):
-            return "context", msgspec.json.encode(rows[event.id])
-        return "answer", msgspec.json.encode(self._costs.answer_view(event, texts.get(event.message or "", "")))
+        def encode(event: Build | Response) -> tuple[str, bytes]:
+            if isinstance(event, Build):
+                return "context", msgspec.json.encode(by_id[event.id])
+            view = self._costs.answer_view(event, texts.get(event.message or "", ""))
+            build = answered.get(event.context)
+            return "answer", msgspec.json.encode(to_view(AnswerEvent, view, run=runs.get(build.run) if build else None))
+
+        return await run_in_thread(lambda: list(map(encode, events)))
 
 
 class EventStream(HttpResponse):

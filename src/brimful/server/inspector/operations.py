@@ -17,6 +17,7 @@ from brimful.server.background import BackgroundTasks, Shutdown
 from brimful.server.config import FitConfig
 from brimful.server.inspector import queries, record_views, views
 from brimful.server.inspector.administration import Administration, Features, JobList, Reloaded, Status, TenantList
+from brimful.server.inspector.agent_runs import AgentRuns, RunDetail
 from brimful.server.inspector.audit import Audits
 from brimful.server.inspector.catalogue import Catalogue, ContentCounter
 from brimful.server.inspector.chat import AssembledView, Chat, InspectionView, ReplyList, ServedModelList
@@ -66,6 +67,7 @@ class Inspector:
     ) -> None:
         cache, costs = ContextCache(clock), Costs(registry)
         self.contexts = Contexts(tenants, tasks, cache=cache, costs=costs)
+        self.runs = AgentRuns(tenants, tasks, costs)
         self.events = Events(tenants, costs, access=access, stopping=shutdown.started)
         self.comparisons = Comparisons(tenants, registry, cache=cache, costs=costs)
         self.statistics = StatisticsEndpoint(tenants, clock=clock)
@@ -151,6 +153,7 @@ OPERATIONS: Final[tuple[Row, ...]] = (
     _get("/contexts/{id}/request", "Get the request as sent to the provider", "contexts.request"),
     _get("/contexts/{id}/messages", "Show the messages of the request", "contexts.messages", RequestMessages),
     _get("/contexts/{id}/items/{item:path}", "Show a candidate, or why it was none", "contexts.item", views.ItemView),
+    _get("/runs/{id}", "Show a run with its steps", "runs.show", RunDetail),
     _get("/contexts/{id}/find", "Find what a context left out", "search.find", FindView, queries.FindQuery),
     _get(
         "/contexts/{id}/recall",

@@ -33,13 +33,17 @@ class NoQuery(Input, frozen=True, kw_only=True):
 
 
 class ContextsQuery(Input, frozen=True, kw_only=True):
-    """Filter contexts by room, persona, model, user or message; page with `before`."""
+    """Filter contexts by room, persona, model, user or message; page with `before`.
+
+    With `runs`, each run is listed once, with its newest context.
+    """
 
     room: _Name | None = None
     persona: _Name | None = None
     model: _Name | None = None
     user: _Name | None = None
     message: Annotated[_Name, Meta(description="The id of a question or an answer.")] | None = None
+    runs: bool = False
     before: Annotated[_Number, Meta(description="Only contexts before this number.")] | None = None
     limit: _PageSize = 100
 

@@ -2,15 +2,13 @@
 
 from collections.abc import Callable
 
-from brimful.errors import MissingExtra
-from brimful.models import Spending, spending
 from brimful.records.base import parse_duration
 from brimful.records.own_calls import OwnSpending
 from brimful.records.statistics import Statistics
 from brimful.server.errors import ApiError
 from brimful.server.inspector.operation import Call
 from brimful.server.inspector.queries import StatisticsQuery
-from brimful.server.inspector.views import View, to_view
+from brimful.server.inspector.views import View, find_spending, to_view
 from brimful.server.tenants import Tenants
 from brimful.threads import run_in_thread
 
@@ -66,13 +64,6 @@ class StatisticsEndpoint:
 
 
 def _statistics_view(statistics: Statistics) -> StatisticsView:
-    costs = _spending(statistics)
+    costs = find_spending(statistics)
     cost, saved = (None, None) if costs is None else (float(costs.cost), float(costs.saved + costs.saved_by_cache))
     return to_view(StatisticsView, statistics, cost=cost, saved=saved)
-
-
-def _spending(statistics: Statistics) -> Spending | None:
-    try:
-        return spending(statistics.models)
-    except MissingExtra:  # prices are an extra
-        return None

@@ -8,17 +8,20 @@ import msgspec
 from brimful.core.content import ContentPackage, Media, Part, Text, ToolCall, ToolResult
 from brimful.core.context import Component, Context
 from brimful.core.decision import Decision, FormName, Outcome, Reason, Score
+from brimful.core.labels import without_reminders
 from brimful.core.notice import Notice
 from brimful.core.prompt import Prompt
 from brimful.core.selection import PoolUse
 from brimful.engine.absence import AbsenceReason
 from brimful.errors import InvalidRequest, InvalidValue, MissingExtra
-from brimful.models.costs import usage_cost
+from brimful.models.costs import Spending, spending, usage_cost
 from brimful.models.registry import Registry
 from brimful.packagers.records import plain_text
 from brimful.providers.directory import DEFAULT_KEY_VARIABLE, find_server_by_maker
-from brimful.records import Persona, Response, Room, Snapshot, Usage
-from brimful.records.contexts import Build
+from brimful.records import Content, Persona, Response, Room, Snapshot, Usage
+from brimful.records.contexts import AgentRun, Build
+from brimful.records.statistics import Statistics
+from brimful.sessions.events import is_from_user
 from brimful.stores import Store
 from brimful.threads import run_in_thread
 from brimful.views.explain import DecisionLines
@@ -48,6 +51,37 @@ def to_view(kind: type[T], /, *sources: object, **more: Any) -> T:
     return kind(**{name: getattr(owner, name) for name, owner in owners if owner is not None}, **more)
 
 
+class RunView(View, frozen=True, kw_only=True):
+    """The contexts that were built for one task, and what their answers used: an agent's run, or one turn of a chat.
+
+    It is the id of its first context, and has as many `steps` as contexts. `begin` and `end` are the times of its first
+    and its last event. `prompt` includes `cached` tokens. `cost` is in US dollars, null if no price is known.
+    `warnings` counts the warnings of all contexts.
+    """
+
+    id: str
+    steps: int
+    begin: float
+    end: float
+    models: tuple[str, ...]
+    prompt: int
+    cached: int
+    completion: int
+    cost: float | None
+    warnings: int
+    degraded: int
+
+
+class RunPlace(View, frozen=True, kw_only=True):
+    """The place of a context in its run: its number from 1, how many there are, and those before and after it."""
+
+    id: str
+    step: int
+    steps: int
+    previous: str | None
+    next: str | None
+
+
 class ContextRow(View, frozen=True, kw_only=True):
     """A context in a list. `number` is its increasing position in the log.
 
@@ -56,6 +90,9 @@ class ContextRow(View, frozen=True, kw_only=True):
     that answer, `cached` those that the provider took from its cache, and `expected_cached` those that it could have
     taken, because the request begins like the one before it. All are null if no usage was reported. `cost` is in US
     dollars, null if the price is unknown. If it is not `recorded`, the list is all that there is of it.
+
+    While a model calls tools, `question` is the task that it works on. `lines` of what was left out are in the ledger
+    of an agent's steps, with a line each. `run` is null if it was removed meanwhile.
     """
 
     number: int
@@ -76,9 +113,11 @@ class ContextRow(View, frozen=True, kw_only=True):
     components: tuple[Component, ...]
     candidates: int
     left_out: int
+    lines: int
     warnings: tuple[Notice, ...]
     degraded: tuple[Notice, ...]
     recorded: bool
+    run: RunView | None
     question: str
     answer: str
     prompt: int | None
@@ -150,6 +189,12 @@ class AnswerView(View, frozen=True, kw_only=True):
     text: str = ""
 
 
+class AnswerEvent(AnswerView, frozen=True, kw_only=True):
+    """An answer that just arrived, and the run of its context; null if that was removed."""
+
+    run: RunView | None
+
+
 class PromptPart(View, frozen=True, kw_only=True):
     """A message of the request."""
 
@@ -174,7 +219,7 @@ class ContextView(View, frozen=True, kw_only=True):
 
     `hard_limit` is the maximum size of a prompt, `available` what was planned for, `reserved` the rest of the window,
     and `remaining` the unused part of `available`, negative if the margin was used. `price` is the score that 1,000
-    tokens have to be worth.
+    tokens have to be worth. `run` is null for a context that is not stored.
     """
 
     number: int | None
@@ -210,6 +255,7 @@ class ContextView(View, frozen=True, kw_only=True):
     prompt: tuple[PromptPart, ...]
     decisions: tuple[DecisionView, ...]
     answers: tuple[AnswerView, ...]
+    run: RunPlace | None
     report: str
 
 
@@ -443,6 +489,34 @@ class Costs:
             return None
         return None if cost is None else float(cost)
 
+    def run_view(self, run: AgentRun) -> RunView:
+        statistics = run.statistics
+        spent = find_spending(statistics)
+        return to_view(
+            RunView,
+            run,
+            statistics.answers,
+            steps=statistics.contexts,
+            models=tuple(each.model for each in statistics.models),
+            cost=None if spent is None else float(spent.cost),
+            warnings=sum(statistics.warnings.values()),
+            degraded=statistics.degraded,
+        )
+
+
+def find_spending(statistics: Statistics) -> Spending | None:
+    """Return what answers cost, if prices are installed and known."""
+    try:
+        return spending(statistics.models)
+    except MissingExtra:  # prices are an extra
+        return None
+
+
+async def load_runs(store: Store, ids: Iterable[str], costs: Costs) -> dict[str, RunView]:
+    """Return runs by id."""
+    runs = await store.agent_runs(ids)
+    return await run_in_thread(lambda: {id: costs.run_view(run) for id, run in runs.items()})
+
 
 async def load_rows(store: Store, builds: Sequence[Build], costs: Costs) -> tuple[ContextRow, ...]:
     """Return builds as rows of a list, with what was asked and answered."""
@@ -452,13 +526,43 @@ async def load_rows(store: Store, builds: Sequence[Build], costs: Costs) -> tupl
     ids = [build.id for build in builds]
     responses = await store.responses(contexts=ids, limit=MAX_ANSWERS * len(builds))
     answers = {each.context: each for each in reversed(responses)}
-    texts = await load_excerpts(store, [build.message for build in builds] + [each.message for each in responses])
+    texts = await load_excerpts(store, [each.message for each in responses])
+    questions = await load_questions(store, builds)
+    runs = await load_runs(store, [build.run for build in builds], costs)
     prices = await run_in_thread(lambda: {id: costs.cost(answer) for id, answer in answers.items()})
-    return tuple(_context_row(build, names, answers.get(build.id), texts, prices.get(build.id)) for build in builds)
+    return tuple(
+        _context_row(
+            build,
+            names,
+            answers.get(build.id),
+            texts,
+            question=questions.get(build.id, ""),
+            run=runs.get(build.run),
+            cost=prices.get(build.id),
+        )
+        for build in builds
+    )
+
+
+async def load_questions(store: Store, builds: Sequence[Build]) -> dict[str, str]:
+    """Return the beginnings of the messages that contexts answer, by context: while tools run, of the task."""
+    messages = {each.id: each.message for each in builds if each.message is not None and not each.calls}
+    stored = {each.id: each.content for each in await store.messages(list(messages.values()))}
+    asked = {id: [stored[message]] for id, message in messages.items() if message in stored}
+    others = {each.id: [each.question] for each in builds if each.id not in asked and each.question is not None}
+    asked |= await store.candidate_contents(others)
+    return {id: make_excerpt(users_words(content)) for id, [content] in asked.items()}
+
+
+def users_words(content: Content) -> str:
+    """Return what the user wrote in a message, without the texts that programs of agents add to it."""
+    texts = [content] if isinstance(content, str) else [plain_text((part,)) for part in content]
+    words = [each for text in texts if is_from_user(each := without_reminders(text).strip())]
+    return "\n".join(words) or plain_text(content)
 
 
 def _context_row(
-    build: Build, names: DisplayNames, answer: Response | None, texts: Mapping[str, str], cost: float | None
+    build: Build, names: DisplayNames, answer: Response | None, texts: Mapping[str, str], **more: Any
 ) -> ContextRow:
     usage = None if answer is None else answer.usage
     return to_view(
@@ -466,13 +570,12 @@ def _context_row(
         build,
         room_name=names.room(build.room),
         persona_name=names.persona(build.persona),
-        question=texts.get(build.message or "", ""),
         answer="" if answer is None else texts.get(answer.message or "", ""),
         prompt=None if usage is None else usage.prompt,
         cached=None if usage is None else usage.cached,
-        cost=cost,
         seconds=None if answer is None else answer.seconds,
         expected_cached=None if usage is None or answer is None else answer.expected_cached,
+        **more,
     )
 
 
@@ -488,6 +591,7 @@ def context_view(
     number: int | None = None,
     answers: Iterable[AnswerView] = (),
     names: DisplayNames = DisplayNames(),  # noqa: B008 - frozen
+    run: RunPlace | None = None,
     brief: bool = False,
 ) -> ContextView:
     """Return the view of a context; `brief` leaves out texts."""
@@ -508,6 +612,7 @@ def context_view(
         prompt=() if brief else tuple(prompt_parts(context)),
         decisions=decision_views(context, brief=brief),
         answers=tuple(answers),
+        run=run,
         report=context.report(),
     )
 
