@@ -76,6 +76,18 @@ def test_every_call_has_a_line_before_results_have_values():
     assert "state 2" in context.ledger
 
 
+def test_steps_with_words_of_the_user_beside_each_result_become_lines():
+    messages = [{"role": "user", "content": TASK}]
+    for number in range(16):
+        use = {"type": "tool_use", "id": f"c{number}", "name": "get_order", "input": {"order_id": f"W-{number}"}}
+        result = {"type": "tool_result", "tool_use_id": f"c{number}", "content": order(number, 120)}
+        messages.append({"role": "assistant", "content": [use]})
+        messages.append({"role": "user", "content": [result, {"type": "text", "text": "Go on."}]})
+    request = {"model": "claude-sonnet-4-5", "max_tokens": 16, "messages": messages}
+    context = brimful.fit(request, wire="anthropic", window=1_600, now=0)
+    assert "get_order(order_id=W-3)" in context.ledger
+
+
 def ask_about_states(question, steps, window):
     """A run over orders of which one in 30 is broken; each result is much longer than its state."""
     messages = [{"role": "user", "content": question}]

@@ -31,6 +31,7 @@ PAGES = {
     "admin": "/admin",
     "lorebooks": "/lorebooks",
     "lorebook": "/lorebooks/shop",
+    "run": "/runs/{0}?step=1",
     "message": "/messages/support-0001",
     "nowhere": "/nowhere",
 }

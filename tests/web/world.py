@@ -9,7 +9,7 @@ from brimful.core.notice import Notice
 from brimful.counting import counter_for
 from brimful.models import default_registry
 from brimful.policies import load_policy
-from brimful.records import Lorebook, LoreEntry, Message, Persona, Response, Room, Usage
+from brimful.records import Lorebook, LoreEntry, Message, Persona, Response, Room, Snapshot, Usage
 from brimful.testing import ScriptedProvider
 from brimful.wires import find_wire
 
@@ -161,6 +161,28 @@ async def days(url):
     async with brimful.Engine(url, model=MODEL, embedder="none") as engine:
         await engine.post_many(sent)
         return (await engine.assemble(room="days", message="And now?", now=now)).id
+
+
+async def agent(url, steps, *, room="workshop"):
+    """Record the run of an agent with so many steps, each with its answer, and return the ids of its contexts."""
+    now = time.time() - 10 * steps
+    messages = [{"role": "user", "content": "Find out why the kettle leaks, and mend it."}]
+    async with brimful.Engine(url, embedder="none") as engine:
+        for number in range(steps):
+            context = brimful.fit({"model": MODEL, "max_tokens": 200, "messages": messages}, window=6_000)
+            id, at, ends = f"ctx-{room}-{number}", now + 10 * number, number == steps - 1
+            build = Snapshot(id=id, room=room, at=at, context=context, build_seconds=0.25)
+            usage = Usage(prompt=context.tokens, cached=context.tokens // 2, completion=20)
+            finish = "stop" if ends else "tool-calls"
+            answer = Response(
+                id=f"res-{id}", context=id, room=room, model=MODEL, at=at + 4, seconds=4.0, usage=usage, finish=finish
+            )
+            await engine.store.save_context(build, answer)
+            function = {"name": "Bash", "arguments": f'{{"command": "look {number}"}}'}
+            call = {"id": f"c{number}", "type": "function", "function": function}
+            result = {"role": "tool", "tool_call_id": f"c{number}", "content": f"Part {number} is dry. " * 60}
+            messages += [{"role": "assistant", "content": None, "tool_calls": [call]}, result]
+    return [f"ctx-{room}-{number}" for number in range(steps)]
 
 
 async def crowd(url, count):

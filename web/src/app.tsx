@@ -30,11 +30,12 @@ const StatsPage = later(() => import("./pages/stats").then((page) => page.StatsP
 const TimelinePage = later(() => import("./pages/timeline").then((page) => page.TimelinePage));
 const WhatIfPage = later(() => import("./pages/what-if").then((page) => page.WhatIfPage));
 const AdminPage = later(() => import("./pages/admin").then((page) => page.AdminPage));
+const RunPage = later(() => import("./pages/run").then((page) => page.RunPage));
 const SessionPage = later(() => import("./pages/session").then((page) => page.SessionPage));
 const SessionsPage = later(() => import("./pages/sessions").then((page) => page.SessionsPage));
 
 const NAVIGATION: [string, string, Page[]][] = [
-  ["/", "Contexts", ["contexts", "context", "message", "what-if", "why"]],
+  ["/", "Contexts", ["contexts", "run", "context", "message", "what-if", "why"]],
   ["/diff", "Diff", ["diff"]],
   ["/stats", "Stats", ["stats"]],
   ["/rooms", "Rooms", ["rooms", "room", "timeline"]],
@@ -101,6 +102,8 @@ function Current(): ComponentChildren {
   switch (page) {
     case "contexts":
       return <ContextsPage />;
+    case "run":
+      return <RunPage key={first} id={first} />;
     case "context":
       return <ContextPage key={first} id={first} />;
     case "message":

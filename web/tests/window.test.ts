@@ -9,7 +9,7 @@ import { lines, messageText } from "../src/logic/text";
 function row(number: number, more: Partial<ContextRow> = {}): ContextRow {
   return {
     number, id: `c${number}`, room: "support", room_name: "", persona: "nova", persona_name: "", user: null, message: null, at: number, model: "gpt-4o", policy: "default",
-    tokens: 600, window: 1000, completion: 200, available: 750, candidates: 9, left_out: 2, warnings: [], degraded: [], question: "", answer: "", prompt: null, cached: null, expected_cached: null, cost: null, seconds: null, recorded: true,
+    tokens: 600, window: 1000, completion: 200, available: 750, candidates: 9, left_out: 2, lines: 0, run: null, warnings: [], degraded: [], question: "", answer: "", prompt: null, cached: null, expected_cached: null, cost: null, seconds: null, recorded: true,
     components: [
       { name: "recent", tokens: 400, items: 4 }, { name: "system", tokens: 150, items: 1 },
       { name: "scene", tokens: 50, items: 1 }, { name: "media", tokens: 0, items: 0 },

@@ -364,7 +364,8 @@ class LedgerWriter:
         self, out: Sequence[Unit], units: Sequence[Unit], fixed: Sequence[Unit], room: int, state: LedgerState
     ) -> dict[str, tuple[int, ...]]:
         """Choose the values of the lines for what is out."""
-        entries = [self._entry(unit.whole or unit) for unit in (*units, *fixed) if not is_from_user(unit)]
+        every = ((unit, self._entry(unit.whole or unit)) for unit in (*units, *fixed))
+        entries = [entry for unit, entry in every if entry.is_step or not is_from_user(unit)]
         run = Run([*units, *fixed], self._parameters, entries)
         by_key = {unit.key: unit for unit in units}
         shown = set(run.mentioned)

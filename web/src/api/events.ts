@@ -1,7 +1,10 @@
 /** The server's event stream. A lost connection is resumed where it ended. */
 
+import { useEffect, useRef, useState } from "preact/hooks";
+
 import { eventReader, type ServerEvent } from "../logic/sse";
-import { ApiError, call, isAbort } from "./client";
+import { ApiError, call, isAbort, key } from "./client";
+import type { AnswerEvent, ContextRow } from "./types";
 
 export type Connection = "connecting" | "live" | "lost";
 
@@ -60,4 +63,36 @@ function pause(ms: number, signal: AbortSignal): Promise<void> {
     for (const name of ["online", "focus"]) addEventListener(name, end);
     signal.addEventListener("abort", end);
   });
+}
+
+export interface EventHandlers {
+  context(row: ContextRow): void;
+  answer(answer: AnswerEvent): void;
+  connected?(): void;
+}
+
+/** Follow the server's events; after each reconnect, `connected` loads what was missed. */
+export function useEvents(handlers: EventHandlers): Connection {
+  const [state, setState] = useState<Connection>("connecting");
+  const latest = useRef(handlers);
+  latest.current = handlers;
+  const secret = key.value;
+  useEffect(() => {
+    const controller = new AbortController();
+    void follow(
+      {
+        event({ event, data }) {
+          if (event === "context") latest.current.context(JSON.parse(data) as ContextRow);
+          else if (event === "answer") latest.current.answer(JSON.parse(data) as AnswerEvent);
+        },
+        state(next) {
+          setState(next);
+          if (next === "live") latest.current.connected?.();
+        },
+      },
+      controller.signal,
+    );
+    return () => controller.abort();
+  }, [secret]);
+  return state;
 }

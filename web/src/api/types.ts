@@ -19,6 +19,30 @@ export interface Component {
   items: number;
 }
 
+/** The contexts that were built for one task, and what their answers used. */
+export interface RunView {
+  id: string;
+  steps: number;
+  begin: number;
+  end: number;
+  models: string[];
+  prompt: number;
+  cached: number;
+  completion: number;
+  cost: number | null;
+  warnings: number;
+  degraded: number;
+}
+
+/** The place of a context in its run. */
+export interface RunPlace {
+  id: string;
+  step: number;
+  steps: number;
+  previous: string | null;
+  next: string | null;
+}
+
 export interface ContextRow {
   number: number;
   message: string | null;
@@ -38,6 +62,9 @@ export interface ContextRow {
   components: Component[];
   candidates: number;
   left_out: number;
+  /** Of those left out, how many are a line in the ledger of an agent's steps. */
+  lines: number;
+  run: RunView | null;
   warnings: Notice[];
   degraded: Notice[];
   /** The beginnings of the message and its answer; empty if they are not stored. */
@@ -96,6 +123,11 @@ export interface Answer {
   cost: number | null;
   message: string | null;
   text: string;
+}
+
+/** An answer that just arrived. */
+export interface AnswerEvent extends Answer {
+  run: RunView | null;
 }
 
 export interface Band {
@@ -186,8 +218,9 @@ export interface PromptPart {
   characters: number;
 }
 
-export interface ContextView extends Omit<ContextRow, "number" | "user" | "question" | "answer" | "prompt" | "cached" | "expected_cached" | "cost" | "seconds"> {
+export interface ContextView extends Omit<ContextRow, "number" | "user" | "question" | "answer" | "prompt" | "cached" | "expected_cached" | "cost" | "seconds" | "lines" | "run"> {
   number: number | null;
+  run: RunPlace | null;
   endpoint: Endpoint;
   /** The score that 1,000 tokens have to be worth. */
   price: number;

@@ -92,12 +92,25 @@ export function countBy(decisions: readonly Decision[], field: "kind" | "pool" |
 
 const STANDING = new Set(["system", "current", "format", "notes"]); // in every context, so nothing rests on them alone
 
-/** How many of `all` were included, left out, duplicates, summarized, or not loaded: "166 included, 249 left out, 8 duplicates". */
+/** Whether a candidate is a line in the ledger of an agent's steps. */
+export function isLine(decision: Decision): boolean {
+  return decision.outcome === "replaced" && decision.reason === "ledger";
+}
+
+/** What is said if nothing was left out: some candidates may be lines of the ledger only. */
+export function nothingLeftOut(decisions: readonly Decision[]): string {
+  const [whole, lines] = [decisions.filter(included).length, decisions.filter(isLine).length];
+  return lines === 0 ? "Every candidate was included." : `Nothing was left out, but only ${plural(whole, "candidate")} ${whole === 1 ? "is" : "are"} whole: the model sees ${plural(lines, "other")} as one line each.`;
+}
+
+/** How many of `all` were included, lines, left out, duplicates, summarized, or not loaded: "166 included, 249 left out, 8 duplicates". */
 export function outcomes(decisions: readonly Decision[], all: number): string {
   const count = (outcome: Outcome) => decisions.filter((each) => each.outcome === outcome).length;
-  const [duplicates, summarized, unread] = [count("duplicate"), count("replaced"), all - decisions.length];
+  const lines = decisions.filter(isLine).length;
+  const [duplicates, summarized, unread] = [count("duplicate"), count("replaced") - lines, all - decisions.length];
   return [
     `${whole(decisions.filter(included).length)} included`,
+    ...(lines > 0 ? [`${whole(lines)} as one line each`] : []),
     `${whole(count("dropped"))} left out`,
     ...(duplicates > 0 ? [plural(duplicates, "duplicate")] : []),
     ...(summarized > 0 ? [`${whole(summarized)} in a summary`] : []),

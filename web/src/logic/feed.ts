@@ -18,9 +18,12 @@ export function matches(row: ContextRow, filter: ContextFilter): boolean {
   );
 }
 
-/** Merge two lists, newest first, without duplicates, up to `limit` rows. */
+/** Merge two lists, newest first, up to `limit` rows: of each run, only its newest context. */
 export function mergeRows(rows: readonly ContextRow[], more: readonly ContextRow[], limit = 500): ContextRow[] {
-  const byId = new Map<string, ContextRow>();
-  for (const row of [...rows, ...more]) byId.set(row.id, row);
-  return [...byId.values()].sort((a, b) => b.number - a.number).slice(0, limit);
+  const byRun = new Map<string, ContextRow>();
+  for (const row of [...rows, ...more]) {
+    const run = row.run?.id ?? row.id;
+    if (row.number >= (byRun.get(run)?.number ?? 0)) byRun.set(run, row);
+  }
+  return [...byRun.values()].sort((a, b) => b.number - a.number).slice(0, limit);
 }

@@ -1,7 +1,7 @@
 /** Match URLs to pages. */
 
 export type Page =
-  | "contexts" | "context" | "message" | "what-if" | "diff" | "stats"
+  | "contexts" | "run" | "context" | "message" | "what-if" | "diff" | "stats"
   | "rooms" | "room" | "timeline" | "why" | "personas" | "persona" | "memories" | "audit" | "lorebooks" | "lorebook"
   | "sessions" | "session" | "admin";
 
@@ -15,6 +15,7 @@ export interface Route {
 
 const ROUTES: [RegExp, Page][] = [
   [/^\/$/, "contexts"],
+  [/^\/runs\/([^/]+)$/, "run"],
   [/^\/contexts\/([^/]+)$/, "context"],
   [/^\/messages\/([^/]+)$/, "message"],
   [/^\/contexts\/([^/]+)\/what-if$/, "what-if"],
@@ -54,6 +55,8 @@ function decoded(name: string): string {
 }
 
 export const contextPath = (id: string): string => `/contexts/${encodeURIComponent(id)}`;
+/** A run, with one of its steps open. */
+export const runPath = (id: string, step = 0): string => `/runs/${encodeURIComponent(id)}${step > 0 ? `?step=${step}` : ""}`;
 export const itemPath = (id: string, item: string): string => `${contextPath(id)}?${new URLSearchParams({ item })}`;
 /** A part of the page of a context, with the item whose panel is open. */
 export const tabPath = (id: string, tab: string, item = ""): string => `${contextPath(id)}?${new URLSearchParams({ tab, ...(item && { item }) })}`;

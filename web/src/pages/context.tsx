@@ -20,6 +20,7 @@ import { Explain } from "../ui/help";
 import { ItemPanel } from "../ui/item-panel";
 import { Kinds, Pools } from "../ui/pools";
 import { RequestView } from "../ui/request";
+import { RunLinks } from "../ui/run-place";
 import { Heading, Loaded } from "../ui/states";
 import { Treemap } from "../ui/treemap";
 
@@ -36,6 +37,7 @@ export function ContextPage({ id }: { id: string }) {
           {read.data && <a class="button" href={timelinePath(read.data.room, id)}>Timeline</a>}
           {read.data && <a class="button" href={whatIfPath(id)}>What if…</a>}
         </Heading>
+        {read.data && <RunLinks run={read.data.run} />}
         <Loaded of={read} rows={10}>{(view) => <Body view={view} item={item} onOpen={show} />}</Loaded>
       </div>
       {item && read.data && <ItemPanel context={read.data} item={item} onClose={close} />}

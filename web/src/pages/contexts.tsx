@@ -2,15 +2,16 @@
 
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 
-import { json, key, query, errorMessage } from "../api/client";
-import { type Connection, follow } from "../api/events";
+import { json, query, errorMessage } from "../api/client";
+import { type Connection, useEvents } from "../api/events";
 import { useResource } from "../api/resource";
-import type { Answer, ContextList, ContextRow } from "../api/types";
+import type { Answer, ContextList, ContextRow, RunView } from "../api/types";
 import { rowBands } from "../logic/components";
 import { mergeRows, matches, type ContextFilter } from "../logic/feed";
 import { ago, formatTime, isoTime, money, percent, plural, seconds, whole } from "../logic/format";
 import { personaName, roomName } from "../logic/names";
-import { contextPath, diffPath, roomPath, timelinePath } from "../logic/routes";
+import { contextPath, diffPath, roomPath, runPath, timelinePath } from "../logic/routes";
+import { includedText, newerRun, runFacts } from "../logic/runs";
 import { setQuery, route } from "../router";
 import { BarLegend, BudgetUse, ExchangeLines, WindowBar } from "../ui/bar";
 import { NameField } from "../ui/fields";
@@ -25,9 +26,10 @@ export function ContextsPage() {
     () => ({ room: search.get("room") ?? "", persona: search.get("persona") ?? "", model: search.get("model") ?? "", user: search.get("user") ?? "" }),
     [search],
   );
-  const read = useResource<ContextList>(`/contexts${query({ ...filter, limit: PAGE })}`, { keep: true });
+  const read = useResource<ContextList>(`/contexts${query({ ...filter, runs: true, limit: PAGE })}`, { keep: true });
   const [extra, setExtra] = useState<ContextRow[]>([]);
   const [answers, setAnswers] = useState<ReadonlyMap<string, Answer>>(new Map());
+  const [runs, setRuns] = useState<ReadonlyMap<string, RunView>>(new Map());
   const [paused, setPaused] = useState(false);
   const [announcement, setAnnouncement] = useState("");
   const now = useNow();
@@ -41,7 +43,11 @@ export function ContextsPage() {
       setExtra((rows) => mergeRows(rows, [row]));
       setAnnouncement(`New context in room ${roomName(row)}, ${percent(row.tokens / Math.max(1, row.available))} of the budget`);
     },
-    answer: (answer) => setAnswers((all) => new Map([...all].slice(-499)).set(answer.context, answer)),
+    answer(answer) {
+      const { run } = answer;
+      setAnswers((all) => new Map([...all].slice(-499)).set(answer.context, answer));
+      if (run) setRuns((all) => new Map([...all].slice(-499)).set(run.id, run));
+    },
     connected: read.reload,
   });
 
@@ -52,7 +58,7 @@ export function ContextsPage() {
   };
 
   const rows = useMemo(
-    () => mergeRows(read.data?.contexts ?? [], extra, 2000).filter((row) => matches(row, filter)),
+    () => mergeRows((read.data?.contexts ?? []).filter((row) => matches(row, filter)), extra.filter((row) => matches(row, filter)), 2000),
     [read.data, extra, filter],
   );
   const [older, setOlder] = useState<{ next: number | null } | null>(null);
@@ -65,7 +71,7 @@ export function ContextsPage() {
         <p class={`live ${state}`} role="status"><span class="dot" aria-hidden="true" />{paused ? `paused, ${held.length} new` : STATES[state]}</p>
         <button type="button" aria-pressed={paused} onClick={togglePause}>{paused ? "Resume" : "Pause"}</button>
       </Heading>
-      {rows.length > 0 && <p class="lead">A context is what the model saw for one answer. Open one to see what else it saw, what it did not see, and why.</p>}
+      {rows.length > 0 && <p class="lead">A context is what the model saw for one answer; the requests of an agent’s task are one run. Open one to see what else the model saw, what it did not see, and why.</p>}
       <Filters filter={filter} rows={rows} />
       <p class="hidden" aria-live="polite">{announcement}</p>
       {read.error && <ErrorNote error={read.error} retry={read.reload} />}
@@ -74,7 +80,7 @@ export function ContextsPage() {
       {rows.length > 0 && (
         <ol class="contexts" aria-label="Contexts, newest first" aria-busy={read.busy}>
           {rows.map((row, index) => (
-            <Row key={row.id} row={row} answer={answers.get(row.id)} now={now} before={previous(rows, index)} />
+            <Row key={row.run?.id ?? row.id} row={row} run={newerRun(row.run, runs.get(row.run?.id ?? ""))} answer={answers.get(row.id)} now={now} before={previous(rows, index)} />
           ))}
         </ol>
       )}
@@ -95,7 +101,9 @@ function previous(rows: ContextRow[], index: number): string {
   return rows.slice(index + 1, index + 200).find((row) => row.room === rows[index]?.room)?.id ?? "";
 }
 
-function Row({ row, answer, now, before }: { row: ContextRow; answer: Answer | undefined; now: number; before: string }) {
+/** A context of a chat, or the run of an agent, with the window of its newest context. */
+function Row({ row, run, answer, now, before }: { row: ContextRow; run: RunView | null; answer: Answer | undefined; now: number; before: string }) {
+  if (run && run.steps > 1) return <RunRow row={row} run={run} now={now} />;
   return (
     <li class="context-row">
       <div class="context-line">
@@ -110,7 +118,7 @@ function Row({ row, answer, now, before }: { row: ContextRow; answer: Answer | u
         <BudgetUse row={row} />
         <span class="muted">window {whole(row.window)} · {row.model} · {row.policy}</span>
         {answerFacts(row, answer).map((fact) => <span key={fact} class="num">{fact}</span>)}
-        <span><b>{whole(row.candidates - row.left_out)}</b> of {plural(row.candidates, "candidate")} included</span>
+        <span>{includedText(row)}</span>
         {row.degraded.length > 0 && <span class="tag warn" title={row.degraded.map((each) => each.text).join("; ")}>degraded</span>}
         {row.warnings.length > 0 && <span class="tag" title={row.warnings.map((each) => each.text).join("; ")}>{plural(row.warnings.length, "warning")}</span>}
         {!row.recorded && <span class="tag" title={NOT_RECORDED}>summary only</span>}
@@ -118,6 +126,33 @@ function Row({ row, answer, now, before }: { row: ContextRow; answer: Answer | u
           <a href={roomPath(row.room)}>room</a>
           <a href={timelinePath(row.room, row.id)}>timeline</a>
           {before && <a href={diffPath(before, row.id)}>changes</a>}
+        </span>
+      </div>
+    </li>
+  );
+}
+
+function RunRow({ row, run, now }: { row: ContextRow; run: RunView; now: number }) {
+  return (
+    <li class="context-row run-row">
+      <div class="context-line">
+        <a class="context-link" href={runPath(run.id)}><b>{row.question || "A run"}</b></a>
+        <time class="muted" dateTime={isoTime(run.end)} title={formatTime(run.end)}>{ago(run.end, now)}</time>
+      </div>
+      <div class="context-line small">
+        <span class="muted">in {roomName(row)}{row.persona && `, ${personaName(row)}`}</span>
+        {runFacts(run).map((fact) => <span key={fact} class="num">{fact}</span>)}
+        {run.warnings > 0 && <span class={run.degraded > 0 ? "tag warn" : "tag"}>{plural(run.warnings, "warning")}</span>}
+      </div>
+      <WindowBar bands={rowBands(row)} window={row.window} />
+      <div class="context-line small">
+        <span class="muted">Newest step:</span>
+        <BudgetUse row={row} />
+        <span>{includedText(row)}</span>
+        <span class="row-links">
+          <a href={roomPath(row.room)}>room</a>
+          <a href={timelinePath(row.room, row.id)}>timeline</a>
+          <a href={contextPath(row.id)}>newest step</a>
         </span>
       </div>
     </li>
@@ -154,7 +189,7 @@ function Older({ next, filter, onRows }: { next: number; filter: ContextFilter; 
   const load = () => {
     setBusy(true);
     setError("");
-    json<ContextList>(`/contexts${query({ ...filter, before: next, limit: PAGE })}`)
+    json<ContextList>(`/contexts${query({ ...filter, runs: true, before: next, limit: PAGE })}`)
       .then(onRows, (problem: unknown) => setError(errorMessage(problem)))
       .finally(() => setBusy(false));
   };
@@ -164,38 +199,6 @@ function Older({ next, filter, onRows }: { next: number; filter: ContextFilter; 
       <p class="center"><button type="button" disabled={busy} onClick={load}>{busy ? "Loading…" : "Older contexts"}</button></p>
     </>
   );
-}
-
-interface EventHandlers {
-  context(row: ContextRow): void;
-  answer(answer: Answer): void;
-  connected(): void;
-}
-
-/** Follow the server's events; after each reconnect, `connected` loads what was missed. */
-function useEvents(handlers: EventHandlers): Connection {
-  const [state, setState] = useState<Connection>("connecting");
-  const latest = useRef(handlers);
-  latest.current = handlers;
-  const secret = key.value;
-  useEffect(() => {
-    const controller = new AbortController();
-    void follow(
-      {
-        event({ event, data }) {
-          if (event === "context") latest.current.context(JSON.parse(data) as ContextRow);
-          else if (event === "answer") latest.current.answer(JSON.parse(data) as Answer);
-        },
-        state(next) {
-          setState(next);
-          if (next === "live") latest.current.connected();
-        },
-      },
-      controller.signal,
-    );
-    return () => controller.abort();
-  }, [secret]);
-  return state;
 }
 
 /** The current time, updated so that "5 s ago" stays true. */

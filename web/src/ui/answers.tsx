@@ -6,7 +6,7 @@ import { path, query } from "../api/client";
 import { follow } from "../api/events";
 import { useResource } from "../api/resource";
 import type { Answer, ContextView, Decision, Notice, Recalled } from "../api/types";
-import { basis, included, leftOut, questionOf, rating } from "../logic/candidates";
+import { basis, included, leftOut, nothingLeftOut, questionOf, rating } from "../logic/candidates";
 import { look, title } from "../logic/components";
 import { money, ordinal, percent, plural, reasonText, relevance, seconds, signed, whole } from "../logic/format";
 import { itemPath } from "../logic/routes";
@@ -29,7 +29,7 @@ export function AnswerSection({ view, onOpen }: { view: ContextView; onOpen: (id
       <section class="side" aria-labelledby="out-heading">
         <h2 id="out-heading">What it did not see</h2>
         <Find context={view.id} label="What did the answer forget?" text={find} onFind={(text) => setQuery({ find: text })} onPick={onOpen} />
-        {outside.length === 0 ? <p class="small muted">Every candidate was included.</p> : <p class="small muted">{plural(outside.length, "candidate")} left out. The most relevant first:</p>}
+        {outside.length === 0 ? <p class="small muted">{nothingLeftOut(view.decisions)}</p> : <p class="small muted">{plural(outside.length, "candidate")} left out. The most relevant first:</p>}
         <Items items={outside} onOpen={onOpen} about={(each) => [...(each.reason === "unlikely" ? [] : [reasonText(each.reason)]), relevanceText(each)].join(" · ")} />
       </section>
       <section class="side" aria-labelledby="basis-heading">
