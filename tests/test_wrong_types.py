@@ -90,6 +90,7 @@ METHODS = {
     "recall": ({"handle": "m1", "room": "r"}, {}),
     "respond": ({"room": "r", "message": "Hi"}, RespondOptions),
     "greet": ({"room": "r", "persona": "p"}, {}),
+    "rate": ({"response": "r1", "rating": "good"}, {}),
     "record_response": ({"text": "Hi"}, ResponseOptions),
     "fit": ({"request": {"model": "gpt-4o", "messages": [HI]}}, FitOptions),
     "observe": ({"context": TRIMMED}, ResponseOptions),

@@ -11,7 +11,7 @@ from brimful.engine.provider_pool import ProviderPool
 from brimful.errors import ContextOverflow, InvalidValue, ProviderError, UnknownRecord
 from brimful.models import default_registry
 from brimful.providers.server_models import LOADED_SECONDS, RETRY_SECONDS
-from brimful.records import Message, Persona, Usage, User
+from brimful.records import Feedback, Message, Persona, Usage, User
 from brimful.records.character import Character
 from brimful.records.reply import Reply
 from brimful.testing import ScriptedProvider
@@ -118,6 +118,26 @@ def test_an_answer_is_streamed(run, new_engine):
     assert {context for _, context in pieces} == {answer.response.context}
     assert answer.text == "Tea at four."
     assert said[-1][0] == "assistant"
+
+
+def test_an_answer_is_rated(run, new_engine):
+    async def story():
+        async with new_engine(model="gpt-4o", provider=ScriptedProvider(["At four."])) as engine:
+            answer = await engine.respond("r", "When is tea?")
+            rated = await engine.rate(answer.response, "bad", note="It is at five.", at=NOW)
+            assert rated.feedback == Feedback(rating="bad", note="It is at five.", at=NOW)
+            assert await engine.store.responses() == [rated]
+            assert (await engine.rate(rated.id, "good", at=NOW)).feedback == Feedback(rating="good", at=NOW)
+            assert (await engine.rate(rated.id, None)).feedback is None
+            for wrong, error in (
+                ({"response": "none", "rating": "good"}, brimful.errors.UnknownRecord),
+                ({"response": rated, "rating": "fine"}, brimful.errors.InvalidValue),
+                ({"response": rated, "rating": None, "note": "x"}, brimful.errors.InvalidValue),
+            ):
+                with pytest.raises(error):
+                    await engine.rate(**wrong)
+
+    run(story())
 
 
 @pytest.mark.parametrize("streaming", [False, True])

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from brimful.errors import InvalidValue
 from brimful.packagers import memory
-from brimful.records import Response, Room, Snapshot, Usage
+from brimful.records import Feedback, Response, Room, Snapshot, Usage
 from brimful.records.contexts import Build
 from brimful.stores import connect
 from brimful.stores.backends.postgres import PostgresDriver
@@ -34,6 +34,53 @@ async def all_after(store, cursor, limit):
         if followed.cursor == cursor:
             return received, cursor
         cursor = followed.cursor
+
+
+# -- feedback --------------------------------------------------------------------------------------------------------
+
+
+def test_feedback_is_stored_replaced_and_removed(store, run):
+    good = Feedback(rating="good", note="That helped.", at=9.0)
+    run(store.save_response(answer("a1")))
+    assert run(store.rate_response("none", good)) is None
+    for feedback in (good, Feedback(rating="bad", at=10.0), None):
+        rated = run(store.rate_response("a1", feedback))
+        assert rated == answer("a1", feedback=feedback)
+        assert run(store.responses()) == [rated]
+
+
+def test_contexts_are_filtered_by_feedback(store, run):
+    for id in ("s1", "s2", "s3"):
+        run(store.save_context(snapshot(build([*pile()]), id=id)))
+        run(store.save_response(answer(f"{id}-first", id)))
+        run(store.save_response(answer(f"{id}-second", id)))
+
+    def found(feedback, **filters):
+        return [each.id for each in run(store.builds(feedback=feedback, **filters))]
+
+    assert found("bad") == []
+    run(store.rate_response("s1-first", Feedback(rating="bad")))
+    run(store.rate_response("s1-second", Feedback(rating="bad")))
+    run(store.rate_response("s2-first", Feedback(rating="good")))
+    run(store.rate_response("s3-second", Feedback(rating="bad")))
+    assert (found("bad"), found("good"), found(None)) == (["s3", "s1"], ["s2"], ["s3", "s2", "s1"])
+    assert (found("bad", room="elsewhere"), found("bad", limit=1)) == ([], ["s3"])
+    run(store.rate_response("s3-second", None))
+    assert found("bad") == ["s1"]
+    run(store.remove_context("s1"))
+    assert found("bad") == []
+
+
+def test_feedback_is_exported_and_loaded_again(store, run):
+    rated = answer("a1", feedback=Feedback(rating="bad", note="Wrong year.", at=9.0))
+    run(store.save_context(snapshot(build([*pile()]))))
+    run(store.load_records([rated], lambda _: None))
+    assert [each.id for each in run(store.builds(feedback="bad"))] == ["s1"]
+
+    async def exported():
+        return [each async for each in store.export_records()]
+
+    assert rated in run(exported())
 
 
 # -- builds ----------------------------------------------------------------------------------------------------------

@@ -96,6 +96,7 @@ CALLS = {
     "inclusions": lambda store: store.inclusions(item="k1"),
     "save_records": lambda store: store.save_records([Snapshot(id="c9", room="general", context=context("mine"))]),
     "remove_context": lambda store: store.remove_context("c1"),
+    "rate_response": lambda store: store.rate_response("r1", None),
     "save_response": lambda store: store.save_response(Response(id="r9", context="c1", room="general")),
     "responses": lambda store: store.responses(),
     "contexts_of": lambda store: store.contexts_of("m1"),

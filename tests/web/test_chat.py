@@ -147,6 +147,36 @@ def test_the_last_answer_is_regenerated(tea_room, visit):
     expect(said(page).nth(1)).to_contain_text("replaced")
 
 
+def test_feedback_is_given_shown_and_filtered_by(tea_room, visit):
+    address, _ = tea_room
+    page = visit(address, "/rooms/tea")
+    rate = said(page).last.get_by_role("group", name="Feedback on")
+    rate.get_by_role("button", name="Bad").click()
+    expect(rate.get_by_role("button", name="Bad")).to_have_attribute("aria-pressed", "true")
+    rate.get_by_role("button", name="Add a note").click()
+    expect(rate.get_by_role("textbox", name="Why")).to_be_focused()
+    rate.get_by_role("textbox", name="Why").fill("Nobody asked for a number.")
+    page.keyboard.press("Enter")
+    expect(rate).to_contain_text("“Nobody asked for a number.”")
+    page.goto("/")
+    rows = page.get_by_role("list", name="Contexts, newest first").get_by_role("listitem")
+    expect(rows.get_by_text("bad answer", exact=True)).to_have_attribute("title", "Nobody asked for a number.")
+    page.get_by_label("Feedback").select_option("good answers")
+    expect(rows).to_have_count(0)
+    page.get_by_label("Feedback").select_option("bad answers")
+    expect(rows).to_have_count(1)
+    rows.get_by_role("link", name="Nova in Tea room").click()
+    rate = page.get_by_role("group", name="Feedback on")
+    expect(rate).to_contain_text("“Nobody asked for a number.”")
+    rate.get_by_role("button", name="Good").click()
+    expect(rate.get_by_role("button", name="Bad")).to_have_attribute("aria-pressed", "false")
+    expect(rate).to_contain_text("“Nobody asked for a number.”")
+    rate.get_by_role("button", name="Good").click()
+    expect(rate).not_to_contain_text("Nobody")
+    page.reload()
+    expect(rate.get_by_role("button", name="Good")).to_have_attribute("aria-pressed", "false")
+
+
 def test_a_message_is_edited_and_answered_again_from_there(tea_room, visit):
     address, upstream = tea_room
     upstream.answers = [list(chat_events("Two.")), list(chat_events("Better."))]

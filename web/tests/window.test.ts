@@ -9,7 +9,7 @@ import { lines, messageText } from "../src/logic/text";
 function row(number: number, more: Partial<ContextRow> = {}): ContextRow {
   return {
     number, id: `c${number}`, room: "support", room_name: "", persona: "nova", persona_name: "", user: null, message: null, at: number, model: "gpt-4o", policy: "default",
-    tokens: 600, window: 1000, completion: 200, available: 750, candidates: 9, left_out: 2, lines: 0, run: null, warnings: [], degraded: [], question: "", answer: "", prompt: null, cached: null, expected_cached: null, cost: null, seconds: null, recorded: true,
+    tokens: 600, window: 1000, completion: 200, available: 750, candidates: 9, left_out: 2, lines: 0, run: null, warnings: [], degraded: [], question: "", answer: "", prompt: null, cached: null, expected_cached: null, cost: null, seconds: null, feedback: null, recorded: true,
     components: [
       { name: "recent", tokens: 400, items: 4 }, { name: "system", tokens: 150, items: 1 },
       { name: "scene", tokens: 50, items: 1 }, { name: "media", tokens: 0, items: 0 },
@@ -54,8 +54,10 @@ describe("the live list", () => {
     expect(mergeRows([row(1), row(2)], [row(3)], 2).map((each) => each.number)).toEqual([3, 2]);
   });
   it("is filtered", () => {
-    const none = { room: "", persona: "", model: "", user: "" };
+    const none = { room: "", persona: "", model: "", user: "", feedback: "" };
     expect([none, { ...none, room: "support" }, { ...none, persona: "x" }, { ...none, model: "gpt-4" }].map((filter) => matches(row(1), filter))).toEqual([true, true, false, false]);
+    const rated = row(1, { feedback: { rating: "bad", note: "", at: 1 } });
+    expect([matches(rated, { ...none, feedback: "bad" }), matches(rated, { ...none, feedback: "good" }), matches(row(1), { ...none, feedback: "bad" })]).toEqual([true, false, false]);
   });
 });
 

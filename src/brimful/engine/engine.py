@@ -56,7 +56,7 @@ from brimful.models import default_registry
 from brimful.protocols import Embedder, Provider, Reranker, Summarizer
 from brimful.records import Content, Entity, LoreEntry, Memory, Message, Record, Response, Summary, memory_scope
 from brimful.records.base import validate_id
-from brimful.records.contexts import PruneReport
+from brimful.records.contexts import PruneReport, Rating
 from brimful.records.memory import MemoryFilters, MemoryPage, Untrusted, memory_cursor, parse_memory_cursor
 from brimful.records.own_calls import OwnSpending, SpendingLimit
 from brimful.records.runs import JanitorRun
@@ -725,6 +725,20 @@ class Engine:
         The `sender` defaults to the context's persona. `route` names the server that answered, for calibrated counts.
         """
         return await self._open.responder.record_response(context, text, **options)
+
+    async def rate(
+        self,
+        response: Response | str,
+        rating: Rating | None,
+        *,
+        note: str = "",
+        at: float | datetime | None = None,
+    ) -> Response:
+        """Store what somebody thinks of an answer: `good` or `bad`, and why. None removes it.
+
+        `response` is the stored response or its id.
+        """
+        return await self._open.responder.rate(response, rating, note, at)
 
     # -- requests of your own ----------------------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
+from datetime import datetime
 from itertools import takewhile
 from types import TracebackType
 from typing import Any, Final, Self, Unpack
@@ -54,8 +55,8 @@ from brimful.engine.writer import Writer, new_id
 from brimful.errors import BrimfulError, InvalidValue, NotRecorded, ProviderError, UnknownRecord
 from brimful.protocols import Provider
 from brimful.records import Content, Message, Persona, Response, Room, Snapshot
-from brimful.records.base import validate_json_object
-from brimful.records.contexts import Build
+from brimful.records.base import validate_id, validate_json_object
+from brimful.records.contexts import Build, Feedback, Rating
 from brimful.records.reply import Reply, ReplyChunk
 from brimful.records.usage import UsageReport
 from brimful.stores import Store
@@ -295,6 +296,19 @@ class Responder:
             at=self._settings.resolve_time(options.get("at")),
         )
         return response
+
+    async def rate(
+        self, response: Response | str, rating: Rating | None, note: str, at: float | datetime | None
+    ) -> Response:
+        """Store feedback on an answer, or remove it."""
+        id = response.id if isinstance(response, Response) else validate_id("response", response)
+        feedback = None if rating is None else Feedback(rating=rating, note=note, at=self._settings.resolve_time(at))
+        if feedback is None and note:
+            raise InvalidValue("note", "needs a rating: 'good' or 'bad'")
+        rated = await self._store.rate_response(id, feedback)
+        if rated is None:
+            raise UnknownRecord("answer", id)
+        return rated
 
     async def _find_answered(self, context: Context | str) -> Snapshot | Build:
         """Return the record of a context. If there is only its summary, nothing is learned from the usage."""

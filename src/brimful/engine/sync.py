@@ -130,6 +130,7 @@ class SyncEngine:
     edit = _blocking(Engine.edit)
     delete = _blocking(Engine.delete)
     supersede = _blocking(Engine.supersede)
+    rate = _blocking(Engine.rate)
     remember = _blocking(Engine.remember)
     remember_many = _blocking(Engine.remember_many)
     propose = _blocking(Engine.propose)

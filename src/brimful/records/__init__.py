@@ -6,7 +6,7 @@ position of a message in its room.
 
 from brimful.core.validation import preload_types
 from brimful.records.base import Record
-from brimful.records.contexts import Inclusion, Response, Snapshot
+from brimful.records.contexts import Feedback, Inclusion, Response, Snapshot
 from brimful.records.lorebook import Lorebook, LoreEntry
 from brimful.records.memory import MEMORY_TYPES, Memory, MemoryType, memory_scope
 from brimful.records.messages import Content, Message, Summary
@@ -19,6 +19,7 @@ __all__ = [
     "MEMORY_TYPES",
     "Content",
     "Entity",
+    "Feedback",
     "Inclusion",
     "LoreEntry",
     "Lorebook",

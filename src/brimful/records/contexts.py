@@ -1,7 +1,7 @@
 """Contexts and responses as a store keeps them."""
 
 import zlib
-from typing import Any
+from typing import Any, Literal, get_args
 
 import msgspec
 
@@ -10,16 +10,32 @@ from brimful.core.context import Component, Context
 from brimful.core.notice import Notice
 from brimful.core.selection import HistoryStart
 from brimful.errors import InvalidValue
-from brimful.records.base import Record, check_integer, normalize_fields, validate_time
+from brimful.records.base import Record, check_integer, normalize_fields, validate_string, validate_time
 from brimful.records.statistics import Statistics
 from brimful.records.usage import Usage
+
+Rating = Literal["good", "bad"]
+
+
+class Feedback(msgspec.Struct, frozen=True, kw_only=True):
+    """What somebody thinks of an answer, and why."""
+
+    rating: Rating
+    note: str = ""
+    at: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.rating not in get_args(Rating):
+            raise InvalidValue("rating", f"must be 'good' or 'bad', not {validation.preview(self.rating)}")
+        validation.normalize_field(self, "note", validate_string, "")
+        validation.normalize_field(self, "at", validate_time, "")
 
 
 class Response(Record, frozen=True, kw_only=True, tag="response"):
     """A response, linked to its context: `context` is the id of the snapshot, `message` that of the response itself.
 
     `route` names the server. `expected_cached` are the prompt tokens that should have been in the server's cache; those
-    that were are in `usage`. `notices` describe problems, such as a truncated prompt.
+    that were are in `usage`. `notices` describe problems, such as a truncated prompt. `feedback` is that of a reader.
     """
 
     context: str
@@ -34,6 +50,7 @@ class Response(Record, frozen=True, kw_only=True, tag="response"):
     finish: str = ""
     notices: tuple[Notice, ...] = ()
     metadata: dict[str, Any] = {}
+    feedback: Feedback | None = None
 
     def __post_init__(self) -> None:
         texts = ("model", "route", "finish")
@@ -43,6 +60,8 @@ class Response(Record, frozen=True, kw_only=True, tag="response"):
             validation.normalize_field(self, "seconds", validate_time, "")
         if self.usage is not None and not isinstance(self.usage, Usage):
             raise InvalidValue("usage", f"must be a Usage, not {validation.preview(self.usage)}")
+        if self.feedback is not None and not isinstance(self.feedback, Feedback):
+            raise InvalidValue("feedback", f"must be a Feedback, not {validation.preview(self.feedback)}")
 
 
 class Snapshot(Record, frozen=True, kw_only=True, tag="snapshot"):

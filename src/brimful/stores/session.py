@@ -196,7 +196,8 @@ class Session:
     def select(self, sql: str, conditions: Mapping[str, Any], then: str, **values: Any) -> list[Row]:
         """Return the rows that meet conditions such as `{"room = :room": room}`. None means any value."""
         used = {condition: value for condition, value in conditions.items() if value is not None}
-        named = {each.rpartition(":")[2]: list(value) if " IN :" in each else value for each, value in used.items()}
+        names = {condition: condition.rpartition(":")[2].rstrip(")") for condition in used}
+        named = {names[each]: list(value) if " IN :" in each else value for each, value in used.items()}
         where = "".join(f" AND {condition}" for condition in used)
         return self.rows(f"{sql}{where} {then}", **named, **values)
 

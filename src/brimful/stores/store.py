@@ -274,6 +274,7 @@ class Store(Transactions):
     inclusions = ReadMethod(_contexts.list_inclusions)
     remove_context = WriteMethod(_contexts.remove_context)
     save_response = WriteMethod(_responses.save_response)
+    rate_response = WriteMethod(_responses.rate_response)
     follow = ReadMethod(_responses.follow_log)
     responses = ReadMethod(_responses.list_responses)
     statistics = ReplicaMethod(_statistics.compute_statistics)

@@ -44,7 +44,8 @@ async def tell_story(url, tenant="default", *, turns=60):
             room="tea/room", persona="nova", message="Which sencha?", user="ada", window=2_500, completion=300
         )
         usage = Usage(prompt=first.tokens, cached=100, completion=9)
-        await engine.record_response(first, "Kabusecha.", usage=usage, seconds=1.5, finish="stop", route="local")
+        told = {"usage": usage, "seconds": 1.5, "finish": "stop", "route": "local", "id": "first"}
+        await engine.record_response(first, "Kabusecha.", **told)
         second = await engine.assemble(
             room="tea/room", persona="nova", message="And when?", user="ada", window=2_500, completion=300, now=NOW + 99
         )

@@ -61,6 +61,7 @@ WRITES = [
     ("POST", "/memories/review", {"reject": ["rumor"]}),
     ("PUT", "/rooms/tea/room", {"name": "x"}),
     ("PUT", "/messages/m1", {"content": "x"}),
+    ("POST", "/answers/first/feedback", {"rating": "good"}),
     ("DELETE", "/messages/m1", None),
     ("POST", "/personas", {"id": "x"}),
     ("PUT", "/personas/nova", {"name": "x"}),

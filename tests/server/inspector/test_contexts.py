@@ -33,6 +33,44 @@ def test_contexts_are_filtered_by_room_persona_and_model(get):
         assert get("/contexts", **query)["contexts"] == []
 
 
+def test_feedback_on_an_answer_is_stored_shown_and_filtered_by(get, client, kept):
+    def rate(answer="first", status=200, **body):
+        response = client.post(f"{ROOT}/answers/{answer}/feedback", json=body)
+        assert response.status_code == status, response.text
+        return response.json()
+
+    assert get("/contexts", feedback="bad")["contexts"] == []
+    rated = rate(rating="bad", note="It is gyokuro.")
+    feedback = rated["feedback"]
+    assert (rated["id"], feedback["rating"], feedback["note"]) == ("first", "bad", "It is gyokuro.")
+    assert feedback["at"] > 0
+    [row] = get("/contexts", feedback="bad")["contexts"]
+    assert (row["id"], row["feedback"]) == (kept.first, feedback)
+    assert [each["feedback"] for each in get("/contexts")["contexts"]] == [None, feedback]
+    assert get(f"/contexts/{kept.first}")["answers"][0]["feedback"] == feedback
+    messages = get("/rooms/tea/room/messages")["messages"]
+    assert [each["answer"]["feedback"] for each in messages if each["answer"]] == [feedback]
+    assert len(get("/contexts", feedback="bad", message="first/message")["contexts"]) == 1
+    assert get("/contexts", feedback="good", message="first/message")["contexts"] == []
+    assert rate(rating=None)["feedback"] is None
+    assert get("/contexts", feedback="bad")["contexts"] == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "body", "status", "param"),
+    [
+        ("nothing", {"rating": "good"}, 404, "id"),
+        ("first", {}, 400, "rating"),
+        ("first", {"rating": "fine"}, 400, "rating"),
+        ("first", {"rating": None, "note": "x"}, 400, "note"),
+        ("first", {"rating": "good", "stars": 5}, 400, "stars"),
+    ],
+)
+def test_wrong_feedback_is_refused(reader, answer, body, status, param):
+    response = reader.post(f"{ROOT}/answers/{answer}/feedback", json=body)
+    assert (response.status_code, response.json()["error"]["param"]) == (status, param), response.text
+
+
 def test_rooms_and_personas_have_names(get, client, kept):
     named = {"room": "tea/room", "room_name": "", "persona": "nova", "persona_name": "Nova"}
     client.put(f"{ROOT}/rooms/tea/room", json={"name": "The tea room"}).raise_for_status()

@@ -77,6 +77,7 @@ export interface ContextRow {
   /** US dollars and seconds of the answer; null if they are not known. */
   cost: number | null;
   seconds: number | null;
+  feedback: Feedback | null;
   /** Whether there is more than this summary. */
   recorded: boolean;
 }
@@ -101,6 +102,15 @@ export interface SearchResult {
   partial: boolean;
 }
 
+export type Rating = "good" | "bad";
+
+/** What somebody thinks of an answer. */
+export interface Feedback {
+  rating: Rating;
+  note: string;
+  at: number;
+}
+
 export interface Usage {
   prompt: number;
   cached: number;
@@ -122,6 +132,7 @@ export interface Answer {
   notices: Notice[];
   cost: number | null;
   message: string | null;
+  feedback: Feedback | null;
   text: string;
 }
 
@@ -218,7 +229,7 @@ export interface PromptPart {
   characters: number;
 }
 
-export interface ContextView extends Omit<ContextRow, "number" | "user" | "question" | "answer" | "prompt" | "cached" | "expected_cached" | "cost" | "seconds" | "lines" | "run"> {
+export interface ContextView extends Omit<ContextRow, "number" | "user" | "question" | "answer" | "prompt" | "cached" | "expected_cached" | "cost" | "seconds" | "feedback" | "lines" | "run"> {
   number: number | null;
   run: RunPlace | null;
   endpoint: Endpoint;

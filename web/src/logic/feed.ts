@@ -7,6 +7,7 @@ export interface ContextFilter {
   persona: string;
   model: string;
   user: string;
+  feedback: string;
 }
 
 export function matches(row: ContextRow, filter: ContextFilter): boolean {
@@ -14,7 +15,8 @@ export function matches(row: ContextRow, filter: ContextFilter): boolean {
     (!filter.room || row.room === filter.room) &&
     (!filter.persona || row.persona === filter.persona) &&
     (!filter.model || row.model === filter.model) &&
-    (!filter.user || row.user === filter.user)
+    (!filter.user || row.user === filter.user) &&
+    (!filter.feedback || row.feedback?.rating === filter.feedback)
   );
 }
 

@@ -14,7 +14,7 @@ import { contextPath, diffPath, roomPath, runPath, timelinePath } from "../logic
 import { includedText, newerRun, runFacts } from "../logic/runs";
 import { setQuery, route } from "../router";
 import { BarLegend, BudgetUse, ExchangeLines, WindowBar } from "../ui/bar";
-import { NameField } from "../ui/fields";
+import { Choice, NameField } from "../ui/fields";
 import { FirstContext } from "../ui/first-context";
 import { ErrorNote, Heading, NOT_RECORDED, Skeleton } from "../ui/states";
 
@@ -23,7 +23,7 @@ const PAGE = 50;
 export function ContextsPage() {
   const search = route.value.query;
   const filter: ContextFilter = useMemo(
-    () => ({ room: search.get("room") ?? "", persona: search.get("persona") ?? "", model: search.get("model") ?? "", user: search.get("user") ?? "" }),
+    () => ({ room: search.get("room") ?? "", persona: search.get("persona") ?? "", model: search.get("model") ?? "", user: search.get("user") ?? "", feedback: search.get("feedback") ?? "" }),
     [search],
   );
   const read = useResource<ContextList>(`/contexts${query({ ...filter, runs: true, limit: PAGE })}`, { keep: true });
@@ -121,6 +121,7 @@ function Row({ row, run, answer, now, before }: { row: ContextRow; run: RunView 
         <span>{includedText(row)}</span>
         {row.degraded.length > 0 && <span class="tag warn" title={row.degraded.map((each) => each.text).join("; ")}>degraded</span>}
         {row.warnings.length > 0 && <span class="tag" title={row.warnings.map((each) => each.text).join("; ")}>{plural(row.warnings.length, "warning")}</span>}
+        <FeedbackTag row={row} />
         {!row.recorded && <span class="tag" title={NOT_RECORDED}>summary only</span>}
         <span class="row-links">
           <a href={roomPath(row.room)}>room</a>
@@ -133,6 +134,7 @@ function Row({ row, run, answer, now, before }: { row: ContextRow; run: RunView 
 }
 
 function RunRow({ row, run, now }: { row: ContextRow; run: RunView; now: number }) {
+  const step = row.feedback ? "rated step" : "newest step";
   return (
     <li class="context-row run-row">
       <div class="context-line">
@@ -146,17 +148,22 @@ function RunRow({ row, run, now }: { row: ContextRow; run: RunView; now: number 
       </div>
       <WindowBar bands={rowBands(row)} window={row.window} />
       <div class="context-line small">
-        <span class="muted">Newest step:</span>
+        <span class="muted">{step}:</span>
         <BudgetUse row={row} />
         <span>{includedText(row)}</span>
+        <FeedbackTag row={row} />
         <span class="row-links">
           <a href={roomPath(row.room)}>room</a>
           <a href={timelinePath(row.room, row.id)}>timeline</a>
-          <a href={contextPath(row.id)}>newest step</a>
+          <a href={contextPath(row.id)}>{step}</a>
         </span>
       </div>
     </li>
   );
+}
+
+function FeedbackTag({ row: { feedback } }: { row: ContextRow }) {
+  return feedback && <span class={feedback.rating === "bad" ? "tag warn" : "tag"} title={feedback.note || undefined}>{feedback.rating} answer</span>;
 }
 
 /** The cost, the time and the cached share of the answer, as far as they are known. One that just arrived is newer. */
@@ -171,6 +178,8 @@ function answerFacts(row: ContextRow, answer: Answer | undefined): string[] {
   ];
 }
 
+const FEEDBACK = [["", "all"], ["good", "good answers"], ["bad", "bad answers"]] as const;
+
 function Filters({ filter, rows }: { filter: ContextFilter; rows: ContextRow[] }) {
   const seen = (of: (row: ContextRow) => string | null) => [...new Set(rows.map(of))].filter((name) => name !== null).sort();
   return (
@@ -179,6 +188,7 @@ function Filters({ filter, rows }: { filter: ContextFilter; rows: ContextRow[] }
       <NameField label="Persona" value={filter.persona} known={seen((row) => row.persona)} onChoose={(persona) => setQuery({ persona })} />
       <NameField label="Model" value={filter.model} known={seen((row) => row.model)} onChoose={(model) => setQuery({ model })} />
       <NameField label="User" value={filter.user} known={seen((row) => row.user)} onChoose={(user) => setQuery({ user })} />
+      <Choice label="Feedback" value={filter.feedback} options={FEEDBACK} onInput={(feedback) => setQuery({ feedback })} />
     </div>
   );
 }

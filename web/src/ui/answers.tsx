@@ -13,7 +13,10 @@ import { itemPath } from "../logic/routes";
 import { setQuery, route } from "../router";
 import { Find } from "./find";
 import { FormMark } from "./outcome";
+import { later } from "./later";
 import { Loaded } from "./states";
+
+const Rate = later(() => import("./rate").then((part) => part.Rate));
 
 const NARROW = matchMedia("(max-width: 640px)");
 const SHOWN = NARROW.matches ? 3 : 8; // items in each list
@@ -123,6 +126,7 @@ function One({ answer, counted }: { answer: Answer; counted: number }) {
   return (
     <>
       {answer.text && <blockquote class="record-text answer-text">{answer.text}</blockquote>}
+      <Rate answer={answer} />
       {recalls.length > 0 && <Recalls context={answer.context} recalls={recalls} />}
       {answer.notices.filter((each) => !isRecall(each)).map((notice) => <p key={notice.text} class="note warn">{notice.text}</p>)}
       <details class="usage" open={!NARROW.matches}>

@@ -23,6 +23,7 @@ import { setQuery, route } from "../router";
 import { Confirm } from "./dialog";
 import { Choice, TextField } from "./fields";
 import { More } from "./more";
+import { Rate } from "./rate";
 import { Loaded } from "./states";
 
 const PAGE = 50; // messages at first
@@ -209,6 +210,7 @@ function Said({ message, act, off = false, children }: { message: Message; act: 
   return (
     <li class={`record role-${message.role}${off ? " off" : ""}`}>
       <p class="record-text">{messageText(message.content)}</p>
+      {answer && <Rate answer={answer} />}
       <div class="record-line small">
         <b>{message.sender || message.role}</b>{message.sender && <span class="muted">{message.role}</span>}
         <span class="muted">{formatTime(message.at)}</span>

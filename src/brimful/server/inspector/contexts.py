@@ -24,12 +24,13 @@ from brimful.server.endpoint import JSON
 from brimful.server.errors import ApiError
 from brimful.server.inspector.context_cache import NO_PINS, CachedContext, ContextCache, Pins
 from brimful.server.inspector.operation import Call
-from brimful.server.inspector.queries import ContextsQuery, RecallQuery
+from brimful.server.inspector.queries import ContextsQuery, FeedbackBody, RecallQuery
 from brimful.server.inspector.request_messages import request_messages
 from brimful.server.inspector.views import (
     MAX_ANSWERS,
     MAX_TEXT,
     AbsenceView,
+    AnswerView,
     ContextList,
     Costs,
     ItemBuild,
@@ -103,7 +104,8 @@ class Contexts:
             model=query.model,
             user=query.user,
             message=query.message,
-            by_run=query.runs,
+            feedback=query.feedback,
+            by_run=query.runs and query.feedback is None,
             before=query.before,
             limit=query.limit,
         )
@@ -133,6 +135,13 @@ class Contexts:
             )
         )
         return HttpResponse(body, media_type=JSON)
+
+    async def rate(self, call: Call) -> AnswerView:
+        """Store feedback on an answer."""
+        body: FeedbackBody = call.body
+        engine = await self._tenants.engine(call.tenant)
+        response = await engine.rate(call.name(), body.rating, note=body.note)
+        return await run_in_thread(self._costs.answer_view, response)
 
     async def request(self, call: Call) -> HttpResponse:
         """Show the request as sent to the provider."""
@@ -326,7 +335,10 @@ def _place_in_run(build: Build, contexts: Sequence[str]) -> RunPlace | None:
 
 async def _builds_answered_by(store: Store, query: ContextsQuery) -> list[Build]:
     """Return the context that a message answers, if it matches all other filters."""
-    builds = [await store.build(answer.context) for answer in await store.responses(message=query.message, limit=1)]
+    answers = await store.responses(message=query.message, limit=1)
+    if query.feedback is not None:
+        answers = [each for each in answers if each.feedback is not None and each.feedback.rating == query.feedback]
+    builds = [await store.build(answer.context) for answer in answers]
     filters = {"room": query.room, "persona": query.persona, "model": query.model}
     return [
         build

@@ -178,6 +178,13 @@ OPERATIONS: Final[tuple[Row, ...]] = (
         queries.UsageBody,
         scope="chat",
     ),
+    _post(
+        "/answers/{id:path}/feedback",
+        "Say what you think of an answer",
+        "contexts.rate",
+        views.AnswerView,
+        queries.FeedbackBody,
+    ),
     _get("/contexts/{id}/diff/{other}", "Compare two contexts", "comparisons.diff", views.DiffView),
     _get("/statistics", "Get usage statistics", "statistics.show", StatisticsList, queries.StatisticsQuery),
     _get("/search", "Search everything", "search.show", SearchView, queries.SearchQuery),

@@ -8,6 +8,7 @@ from msgspec import UNSET, Meta, UnsetType
 from brimful.core.content import Role
 from brimful.engine.options import RetrievalOverrides
 from brimful.records import Lorebook, LoreEntry, Memory, MemoryType, Persona, Record, Room
+from brimful.records.contexts import Rating
 from brimful.records.memory import MemoryState
 from brimful.server.access import Scope
 from brimful.wires.registry import IncomingWire
@@ -33,9 +34,9 @@ class NoQuery(Input, frozen=True, kw_only=True):
 
 
 class ContextsQuery(Input, frozen=True, kw_only=True):
-    """Filter contexts by room, persona, model, user or message; page with `before`.
+    """Filter contexts by room, persona, model, user, message or feedback; page with `before`.
 
-    With `runs`, each run is listed once, with its newest context.
+    With `runs`, each run is listed once, with its newest context, unless they are filtered by feedback.
     """
 
     room: _Name | None = None
@@ -44,6 +45,7 @@ class ContextsQuery(Input, frozen=True, kw_only=True):
     user: _Name | None = None
     message: Annotated[_Name, Meta(description="The id of a question or an answer.")] | None = None
     runs: bool = False
+    feedback: Annotated[Rating, Meta(description="Only contexts with such feedback on an answer.")] | None = None
     before: Annotated[_Number, Meta(description="Only contexts before this number.")] | None = None
     limit: _PageSize = 100
 
@@ -269,6 +271,13 @@ class UsageBody(Input, frozen=True, kw_only=True, forbid_unknown_fields=True):
     route: Annotated[str, Meta(max_length=1_000)] = ""
     finish: Annotated[str, Meta(max_length=1_000, description="Why it stopped.")] = ""
     seconds: Annotated[float, Meta(ge=0)] | None = None
+
+
+class FeedbackBody(Input, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What somebody thinks of an answer, and why. Null removes it."""
+
+    rating: Rating | None
+    note: Annotated[str, Meta(max_length=10_000)] = ""
 
 
 _Content = Annotated[str, Meta(min_length=1)] | list[dict[str, Any]] | dict[str, Any]

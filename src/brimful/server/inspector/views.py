@@ -19,7 +19,7 @@ from brimful.models.registry import Registry
 from brimful.packagers.records import plain_text
 from brimful.providers.directory import DEFAULT_KEY_VARIABLE, find_server_by_maker
 from brimful.records import Content, Persona, Response, Room, Snapshot, Usage
-from brimful.records.contexts import AgentRun, Build
+from brimful.records.contexts import AgentRun, Build, Feedback
 from brimful.records.statistics import Statistics
 from brimful.sessions.events import is_from_user
 from brimful.stores import Store
@@ -89,7 +89,8 @@ class ContextRow(View, frozen=True, kw_only=True):
     beginnings of the message and of its newest answer, empty if they are not stored. `prompt` are the prompt tokens of
     that answer, `cached` those that the provider took from its cache, and `expected_cached` those that it could have
     taken, because the request begins like the one before it. All are null if no usage was reported. `cost` is in US
-    dollars, null if the price is unknown. If it is not `recorded`, the list is all that there is of it.
+    dollars, null if the price is unknown. `feedback` is that on its answers. If it is not `recorded`, the list is all
+    that there is of it.
 
     While a model calls tools, `question` is the task that it works on. `lines` of what was left out are in the ledger
     of an agent's steps, with a line each. `run` is null if it was removed meanwhile.
@@ -125,6 +126,7 @@ class ContextRow(View, frozen=True, kw_only=True):
     expected_cached: int | None
     cost: float | None
     seconds: float | None
+    feedback: Feedback | None = None
 
 
 class ContextList(View, frozen=True, kw_only=True):
@@ -186,6 +188,7 @@ class AnswerView(View, frozen=True, kw_only=True):
     expected_cached: int
     cost: float | None
     notices: tuple[Notice, ...]
+    feedback: Feedback | None
     text: str = ""
 
 
@@ -530,6 +533,7 @@ async def load_rows(store: Store, builds: Sequence[Build], costs: Costs) -> tupl
     questions = await load_questions(store, builds)
     runs = await load_runs(store, [build.run for build in builds], costs)
     prices = await run_in_thread(lambda: {id: costs.cost(answer) for id, answer in answers.items()})
+    feedback = {each.context: each.feedback for each in reversed(responses) if each.feedback is not None}
     return tuple(
         _context_row(
             build,
@@ -539,6 +543,7 @@ async def load_rows(store: Store, builds: Sequence[Build], costs: Costs) -> tupl
             question=questions.get(build.id, ""),
             run=runs.get(build.run),
             cost=prices.get(build.id),
+            feedback=feedback.get(build.id),
         )
         for build in builds
     )

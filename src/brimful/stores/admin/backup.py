@@ -50,7 +50,7 @@ COPIED_TABLES: Final[dict[str, tuple[int, tuple[str, ...]]]] = {
     "summaries": (1, ("id", "room", "hash", "at", "detail")),
     "snapshots": (1, ("number", "id", "room", "persona", "at", "message", "task", "digest", "items", "refs", "body")),
     "context_items": (2, ("item", "room")),
-    "responses": (1, ("id", "context", "room", "at", "message", "body")),
+    "responses": (1, ("id", "context", "room", "at", "message", "feedback", "body")),
     "log": (
         1,
         ("position", "kind", "item", "room", "at", "persona", "model", "policy", "user_id", "api_key", "run", "body"),

@@ -12,7 +12,7 @@ from brimful.core.validation import MAX_INTEGER, is_whole_number, preview
 from brimful.errors import InvalidValue, NotRecorded
 from brimful.packagers.records import MEMORY_TYPE_KEY, qualified_id
 from brimful.records import Inclusion, Snapshot
-from brimful.records.contexts import Build, is_sampled
+from brimful.records.contexts import Build, Rating, is_sampled
 from brimful.stores.encryption.cipher import decrypt, encrypt
 from brimful.stores.log import event_log
 from brimful.stores.log.agent_runs import Place, find_place
@@ -50,6 +50,10 @@ SELECT l.position, s.id, s.room, s.digest
 FROM log l JOIN snapshots s ON s.tenant = l.tenant AND s.id = l.item
 WHERE l.tenant = :tenant AND l.kind = 'build'
 """
+_RATED: Final = (
+    "s.id IN (SELECT r.context FROM responses r WHERE r.tenant = s.tenant AND r.feedback IS NOT NULL"
+    " AND r.feedback = :feedback)"
+)
 _REFS: Final = "SELECT number, refs FROM snapshots WHERE tenant = :tenant AND number > :last ORDER BY number LIMIT 100"
 _NEWEST: Final = "SELECT id, room, at, refs, body FROM snapshots WHERE tenant = :tenant"
 _NEWEST_OF_RUN: Final = """
@@ -112,6 +116,7 @@ def list_builds(  # noqa: PLR0913 - one argument per filter
     messages: Sequence[str] | None = None,
     run: str | None = None,
     by_run: bool = False,
+    feedback: Rating | None = None,
     since: float | None = None,
     until: float | None = None,
     before: int | None = None,
@@ -119,8 +124,9 @@ def list_builds(  # noqa: PLR0913 - one argument per filter
 ) -> list[Build]:
     """Return the builds that match all filters, newest first.
 
-    `message` is the id of the message they answer, or `messages` the ids of several; `before` is the number of a build.
-    With `by_run`, only the newest build of each run is returned, of those with that model if there is a filter.
+    `message` is the id of the message they answer, or `messages` the ids of several; `feedback` is that on an answer to
+    them; `before` is the number of a build. With `by_run`, only the newest build of each run is returned, of those with
+    that model if there is a filter.
     """
     if before is not None and not is_whole_number(before, 0):
         raise InvalidValue("before", f"must be the number of a build, not {preview(before)}")
@@ -132,6 +138,7 @@ def list_builds(  # noqa: PLR0913 - one argument per filter
         "s.message = :message": message,
         "s.message IN :messages": messages,
         "l.run = :run": run,
+        _RATED: feedback,
         "l.at >= :since": validate_optional_time("since", since),
         "l.at < :until": validate_optional_time("until", until),
     }
@@ -139,7 +146,7 @@ def list_builds(  # noqa: PLR0913 - one argument per filter
         before = MAX_INTEGER  # without a range of positions, SQLite would read and sort all builds
     conditions["l.position < :before"] = before
     newest = (_NEWEST_OF_MODEL if model else _NEWEST_OF_RUN) if by_run else ""
-    order = _order(room or persona or model or user or run, message or messages, since)
+    order = _order(room or persona or model or user or run, message or messages or feedback, since)
     rows = session.select(
         _READ_BUILDS, conditions, f"{newest} ORDER BY {order} DESC LIMIT :limit", limit=validate_limit(limit)
     )

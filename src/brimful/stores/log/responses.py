@@ -6,7 +6,7 @@ from typing import Final, assert_never
 import msgspec
 
 from brimful.records import Response, Snapshot
-from brimful.records.contexts import Build, LogPage
+from brimful.records.contexts import Build, Feedback, LogPage
 from brimful.records.usage import UsageReport
 from brimful.stores.encryption.cipher import decrypt, encrypt
 from brimful.stores.log import event_log
@@ -18,10 +18,11 @@ from brimful.stores.log.usage import insert_usage
 from brimful.stores.session import Row, Session, validate_limit
 
 _INSERT: Final = """
-INSERT INTO responses (tenant, id, context, room, at, message, body)
-VALUES (:tenant, :id, :context, :room, :at, :message, :body)
+INSERT INTO responses (tenant, id, context, room, at, message, feedback, body)
+VALUES (:tenant, :id, :context, :room, :at, :message, :feedback, :body)
 ON CONFLICT DO NOTHING
 """
+_RATE: Final = "UPDATE responses SET feedback = :feedback, body = :body WHERE tenant = :tenant AND id = :id"
 LogRecord = Snapshot | Response | UsageReport
 """What the log stores: a context, a response to it, and the usage that was reported with it."""
 READ_RESPONSES: Final = "SELECT id, room, body FROM responses WHERE tenant = :tenant"
@@ -104,6 +105,16 @@ def decode_response(session: Session, row: Row) -> Response:
     return msgspec.json.decode(decrypt(session, body, "responses", id, room), type=Response)
 
 
+def rate_response(session: Session, id: str, feedback: Feedback | None) -> Response | None:
+    """Replace the feedback on a response, and return it; None if there is no such response."""
+    rows = session.lock_rows(f"{READ_RESPONSES} AND id = :id", id=id)
+    if not rows:
+        return None
+    rated = msgspec.structs.replace(decode_response(session, rows[0]), feedback=feedback)
+    session.run(_RATE, id=id, feedback=feedback and feedback.rating, body=_encode(session, rated))
+    return rated
+
+
 def response_event(session: Session, response: Response) -> LogEvent:
     """Return the log event of a response. It is counted by the model and policy of its context."""
     return _make_event(response, get_build(session, response.context))
@@ -131,9 +142,14 @@ def _insert(session: Session, response: Response) -> bool:
             room=response.room,
             at=response.at,
             message=response.message,
-            body=encrypt(session, msgspec.json.encode(response), "responses", response.id, response.room),
+            feedback=response.feedback and response.feedback.rating,
+            body=_encode(session, response),
         )
     )
+
+
+def _encode(session: Session, response: Response) -> bytes:
+    return encrypt(session, msgspec.json.encode(response), "responses", response.id, response.room)
 
 
 def follow_log(session: Session, cursor: str = "", *, limit: int = 100) -> LogPage:

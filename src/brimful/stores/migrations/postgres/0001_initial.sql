@@ -182,6 +182,7 @@ CREATE TABLE responses (
   room TEXT COLLATE "C" NOT NULL,
   at DOUBLE PRECISION NOT NULL,
   message TEXT COLLATE "C", -- the id of the response as a message of its room
+  feedback TEXT COLLATE "C", -- good, bad; NULL: none
   body BYTEA NOT NULL,
   PRIMARY KEY (tenant, id)
 );
@@ -351,6 +352,7 @@ CREATE INDEX api_keys_by_user ON api_keys (tenant, user_id) WHERE user_id IS NOT
 CREATE INDEX log_by_user ON log (tenant, user_id, position) WHERE user_id <> '';
 CREATE INDEX tallies_by_hour ON tallies (tenant, scope, size, hour) WHERE scope IN ('user', 'key');
 CREATE INDEX responses_by_message ON responses (tenant, message) WHERE message IS NOT NULL;
+CREATE INDEX responses_by_feedback ON responses (tenant, feedback) WHERE feedback IS NOT NULL;
 CREATE INDEX contents_unused ON contents (tenant, seen) WHERE uses <= 0;
 CREATE INDEX messages_archived ON messages (tenant, archived_by) WHERE archived_by IS NOT NULL;
 CREATE INDEX memories_archived ON memories (tenant, archived_by) WHERE archived_by IS NOT NULL;

@@ -181,6 +181,7 @@ CREATE TABLE responses (
   room TEXT NOT NULL,
   at REAL NOT NULL,
   message TEXT, -- the id of the response as a message of its room
+  feedback TEXT, -- good, bad; NULL: none
   body BLOB NOT NULL,
   PRIMARY KEY (tenant, id)
 ) STRICT, WITHOUT ROWID;
@@ -357,6 +358,7 @@ CREATE INDEX api_keys_by_user ON api_keys (tenant, user_id) WHERE user_id IS NOT
 CREATE INDEX log_by_user ON log (tenant, user_id, position) WHERE user_id <> '';
 CREATE INDEX tallies_by_hour ON tallies (tenant, scope, size, hour) WHERE scope IN ('user', 'key');
 CREATE INDEX responses_by_message ON responses (tenant, message) WHERE message IS NOT NULL;
+CREATE INDEX responses_by_feedback ON responses (tenant, feedback) WHERE feedback IS NOT NULL;
 CREATE INDEX contents_unused ON contents (tenant, seen) WHERE uses <= 0;
 CREATE INDEX messages_archived ON messages (tenant, archived_by) WHERE archived_by IS NOT NULL;
 CREATE INDEX memories_archived ON memories (tenant, archived_by) WHERE archived_by IS NOT NULL;
@@ -572,6 +574,7 @@ INSERT INTO sqlite_stat1 (tbl, idx, stat) VALUES
   ('tallies', 'tallies', '1000000 500000 200000 50 25 10 5 2 1'),
   ('tallies', 'tallies_by_hour', '500000 400000 200000 100000 100'),
   ('responses', 'responses_by_message', '100000 50000 1'),
+  ('responses', 'responses_by_feedback', '1000 500 250'),
   ('contents', 'contents_unused', '10000 5000 100'),
   ('messages', 'messages_archived', '100000 50000 1000'),
   ('memories', 'memories_archived', '1000 500 100'),
