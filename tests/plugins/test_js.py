@@ -424,6 +424,7 @@ def test_a_server_that_fails_in_the_middle_is_used_again(agent, tmp_path, empty_
 
 
 def test_the_environment_is_read_and_options_win(agent, tmp_path, empty_sqlite, call_plugin):
+    assert count(agent.request(agent.messages)) > BUDGET  # which also loads the vocabulary
     with running(tmp_path, empty_sqlite, require_keys=True) as address:
         key = asyncio.run(add_key(tmp_path))
         refused = call_plugin(agent, address)
