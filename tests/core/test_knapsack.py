@@ -1,5 +1,6 @@
 from random import Random
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,11 +12,7 @@ INSTANCES = st.lists(st.tuples(st.floats(0.01, 1.0), st.integers(0, 120)), max_s
 
 
 def optimum(values, weights, capacity):
-    best = [0.0] * (capacity + 1)
-    for value, weight in zip(values, weights, strict=True):
-        for room in range(capacity, weight - 1, -1):
-            best[room] = max(best[room], best[room - weight] + value)
-    return best[capacity]
+    return best_options([[item] for item in zip(values, weights, strict=True)], capacity)
 
 
 def greedy(values, weights, capacity):
@@ -106,12 +103,12 @@ def choose_classes(classes, capacity):
 
 
 def best_options(classes, capacity):
-    best = [0.0] * (capacity + 1)
+    best = np.zeros(capacity + 1)  # the value that fits into each capacity
     for options in classes:
-        best = [
-            max([best[room], *(best[room - weight] + value for value, weight in options if weight <= room)])
-            for room in range(capacity + 1)
-        ]
+        before = best.copy()
+        for value, weight in options:
+            if weight <= capacity:
+                np.maximum(best[weight:], before[: capacity + 1 - weight] + value, out=best[weight:])
     return best[capacity]
 
 
