@@ -2,6 +2,7 @@
 
 import re
 
+import httpx2
 from playwright.sync_api import expect
 
 from brimful import Engine
@@ -19,6 +20,29 @@ def test_two_contexts_are_compared_with_their_common_prefix(shop, visit):
     expect(messages.last).not_to_contain_text("unchanged")
     page.get_by_role("link", name="Swap").click()
     expect(page.get_by_role("region", name="Removed")).to_contain_text("Question 1")
+
+
+def test_changes_are_folded_by_kind_and_ordered_by_tokens_or_relevance(shop, visit):
+    address, _, contexts = shop
+    page = visit(address, f"/diff/{contexts[0]}/{contexts[2]}")
+    changes = httpx2.get(f"{address}/brimful/v1/contexts/{contexts[0]}/diff/{contexts[2]}").json()
+    removed = page.get_by_role("region", name="Removed")
+    recent = [each for each in changes["left"] if each["kind"] == "message-recent"]
+    fold = removed.get_by_role("group").filter(has_text="Recent messages")
+    expect(fold.locator("summary")).to_contain_text(
+        f"Recent messages: {len(recent)} · {sum(each['tokens'] for each in recent)} tokens"
+    )
+    assert fold.evaluate("fold => fold.open")
+    memories = removed.get_by_role("group").filter(has_text="Memories")
+    assert not memories.evaluate("fold => fold.open")
+    memories.locator("summary").click()
+    expect(memories.get_by_role("link").first).to_be_visible()
+    expect(removed.get_by_role("group").first).to_contain_text("Recent messages")
+    page.get_by_role("combobox", name="Order of the changes").select_option("relevance")
+    expect(page).to_have_url(re.compile("order=relevance"))
+    best = max(changes["left"], key=lambda each: each["relevance"] or -1)
+    assert best["relevance"]
+    expect(removed.locator("li").first).to_contain_text(best["excerpt"][:50])
 
 
 def test_two_recent_contexts_are_chosen_in_any_order(shop, visit):

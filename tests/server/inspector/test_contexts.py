@@ -317,6 +317,16 @@ def test_two_contexts_side_by_side(get, kept):
     assert all(message["same"] for message in alike["messages"])
 
 
+def test_changes_have_the_relevance_that_search_gave_them(get, kept):
+    found = get(f"/contexts/{kept.first}/diff/{kept.second}")
+    changes = {each["id"]: each for side in ("entered", "left", "changed") for each in found[side]}
+    rated = {each["id"]: each["score"] for each in get(f"/contexts/{kept.second}")["decisions"] if each["score"]}
+    memories = [id for id, each in changes.items() if each["kind"] == "message-older" and id in rated]
+    assert memories
+    assert all(changes[id]["relevance"] == rated[id]["relevance"] for id in memories)
+    assert all(each["relevance"] is None for each in changes.values() if each["kind"] == "message-recent")
+
+
 def test_erased_content_is_not_shown(client, get, kept):
     assert get(f"/contexts/{kept.first}/items/nuts")["text"] == "Ada is allergic to hazelnut."
     assert client.delete(f"{ROOT}/memories/nuts", params={"erase": True}).status_code == 200

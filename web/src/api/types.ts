@@ -223,10 +223,13 @@ export interface RequestMessages {
   other_tokens: number;
 }
 
-export interface PromptPart {
+/** A message of the later of two requests that are compared. */
+export interface ComparedPart {
   role: string;
   excerpt: string;
   characters: number;
+  /** Whether both requests are identical up to its end. */
+  same: boolean;
 }
 
 export interface ContextView extends Omit<ContextRow, "number" | "user" | "question" | "answer" | "prompt" | "cached" | "expected_cached" | "cost" | "seconds" | "feedback" | "lines" | "run"> {
@@ -323,6 +326,8 @@ export interface Change {
   before_form: Form | null;
   after_form: Form | null;
   tokens: number;
+  /** Null if no search gave it one. */
+  relevance: number | null;
   kind: string;
   excerpt: string;
 }
@@ -351,7 +356,7 @@ export interface Difference {
   changed: Change[];
   common_prefix: number;
   prefix_share: number;
-  messages: (PromptPart & { same: boolean })[];
+  messages: ComparedPart[];
 }
 
 export interface ModelRow {

@@ -4,18 +4,19 @@ import { useState } from "preact/hooks";
 
 import { path } from "../api/client";
 import { useResource } from "../api/resource";
-import type { ContextList, ContextRow, Difference } from "../api/types";
+import type { ComparedPart, ContextList, ContextRow, Difference } from "../api/types";
 import { rowBands } from "../logic/components";
 import { formatTime, percent, plural, whole } from "../logic/format";
+import type { ChangeOrder } from "../logic/differences";
 import { personaName, roomName } from "../logic/names";
+import { collapsed } from "../logic/request";
 import { contextPath, diffPath } from "../logic/routes";
-import { go } from "../router";
+import { go, route, setQuery } from "../router";
 import { BarLegend, BudgetUse, ExchangeLines, WindowBar } from "../ui/bar";
 import { Changes } from "../ui/changes";
-import { TextField } from "../ui/fields";
+import { Choice, TextField } from "../ui/fields";
 import { FirstContext } from "../ui/first-context";
 import { Explain } from "../ui/help";
-import { Prompt } from "../ui/prompt";
 import { Heading, Loaded } from "../ui/states";
 
 export function DiffPage({ before, after }: { before: string; after: string }) {
@@ -80,8 +81,11 @@ function Recent({ rows, chosen, onPick }: { rows: ContextRow[]; chosen: string; 
   );
 }
 
+const ORDERS = [["tokens", "most tokens first"], ["relevance", "most relevant first"]] as const;
+
 function Compared({ before, after }: { before: string; after: string }) {
   const read = useResource<Difference>(path`/contexts/${before}/diff/${after}`);
+  const order: ChangeOrder = route.value.query.get("order") === "relevance" ? "relevance" : "tokens";
   return (
     <Loaded of={read} rows={8}>
       {(found) => (
@@ -91,7 +95,8 @@ function Compared({ before, after }: { before: string; after: string }) {
             <Side title="After" row={found.after} more={found.after.tokens - found.before.tokens} />
           </div>
           <BarLegend rows={[found.before, found.after]} />
-          <Changes entered={found.entered} left={found.left} changed={found.changed} context={after} from={before} />
+          <div class="filters"><Choice label="Order of the changes" value={order} options={ORDERS} onInput={(value) => setQuery({ order: value === "tokens" ? null : value })} /></div>
+          <Changes entered={found.entered} left={found.left} changed={found.changed} context={after} from={before} order={order} />
           <Prefix found={found} />
         </>
       )}
@@ -121,10 +126,32 @@ function Prefix({ found }: { found: Difference }) {
       <p>
         The first <b class="num">{percent(found.prefix_share)}</b> (<span class="num">{whole(found.common_prefix)}</span> bytes) is identical, so a prompt cache can reuse it. <Explain term="Prefix" />
       </p>
-      <Prompt
-        parts={found.messages} look={(each) => (each.same ? "same" : "new")}
-        note={(each, index) => (each.same ? "= unchanged" : index === same ? "↳ differs from here" : "")}
-      />
+      <ol class="prompt" aria-label="Messages of the request">
+        <Run messages={found.messages.slice(0, same)} note={() => "= unchanged"} />
+        <Run messages={found.messages.slice(same)} note={(index) => (index === 0 ? "↳ differs from here" : "")} />
+      </ol>
     </section>
+  );
+}
+
+const EDGE = 3; // messages at either end of those that are the same, and of those that differ
+
+/** Messages that are all the same as before, or all different. The middle of many is collapsed. */
+function Run({ messages, note }: { messages: ComparedPart[]; note: (index: number) => string }) {
+  const [all, setAll] = useState(false);
+  const [first, middle, last] = collapsed(messages.map((message, index) => ({ message, index })), EDGE);
+  const lines = (list: typeof first) => list.map(({ message, index }) => (
+    <li key={index} class={message.same ? "same" : "new"}>
+      <span class="role">{message.role}</span>
+      <span class="prompt-text">{message.excerpt}</span>
+      <span class="num muted small">{note(index)}</span>
+    </li>
+  ));
+  return (
+    <>
+      {lines(first)}
+      {all ? lines(middle) : middle.length > 0 && <li class="elided"><button type="button" class="quiet" onClick={() => setAll(true)}>Show {whole(middle.length)} more messages</button></li>}
+      {lines(last)}
+    </>
   );
 }

@@ -342,6 +342,7 @@ class ChangeView(View, frozen=True, kw_only=True, gc=False):
     """A candidate whose decision differs between two contexts; null in the one in which it was no candidate.
 
     The forms say how much of it the model sees; null if it sees nothing. `tokens` is what it takes with its label.
+    `relevance` is that of the later context; null if no search gave it one.
     """
 
     id: str
@@ -353,6 +354,7 @@ class ChangeView(View, frozen=True, kw_only=True, gc=False):
     before_form: FormName | None
     after_form: FormName | None
     tokens: int
+    relevance: float | None
     excerpt: str
 
 

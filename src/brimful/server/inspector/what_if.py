@@ -55,6 +55,7 @@ class ChangeViews:
                 change,
                 kind=(self._after.get(change.id) or self._before[change.id]).kind,
                 tokens=self._cost(change.id),
+                relevance=self._packages[change.id].relevance,
                 excerpt=make_excerpt(content_text(self._packages[change.id].content)),
             )
             for change in changes
