@@ -31,7 +31,7 @@ PAGES = {
     "admin": "/admin",
     "lorebooks": "/lorebooks",
     "lorebook": "/lorebooks/shop",
-    "run": "/runs/{0}?step=1",
+    "run": "/runs/{0}",
     "message": "/messages/support-0001",
     "nowhere": "/nowhere",
 }
