@@ -19,29 +19,52 @@ STREAM = HI | {"stream": True}
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 
 
-def lines_of(process, folder):
-    """Stop a server; return the lines of its log, which are all that it has written."""
-    stop(process)
-    output = process.stdout.read()
-    assert process.wait(120) == -signal.SIGTERM
+class LoggedServer:
+    """A server with its log as JSON."""
+
+    def __init__(self, client, process):
+        self.client = client
+        self._process = process
+
+    def read(self, *, requests, others=0):
+        """Read the log up to the lines of so many requests, which come last, and of so many others without one."""
+        lines = []
+        while len(requests_in(lines)) < requests or sum(line["request_id"] is None for line in lines) < others:
+            lines.append(json.loads(self._process.stdout.readline()))
+        return lines
+
+
+@pytest.fixture(scope="module")
+def shared_server(upstream_server, tmp_path_factory):
+    """Start one server for all tests. All that it writes is its log, on standard output."""
+    folder = tmp_path_factory.mktemp("logged")
+    with running(folder, upstream_server, settings=JSON_LOG) as (client, process):
+        yield LoggedServer(client, process)
+        stop(process)
+        assert process.stdout.read() == ""
+        assert process.wait(120) == -signal.SIGTERM
     assert (folder / "errors").read_text() == ""
-    return [json.loads(line) for line in output.splitlines()]
+
+
+@pytest.fixture
+def server(shared_server, upstream):  # noqa: ARG001 - as if it were new
+    return shared_server
 
 
 def requests_in(lines):
     return [line for line in lines if line["logger"] == "brimful.access"]
 
 
-def test_every_line_is_json_with_its_request(tmp_path, upstream):
-    with running(tmp_path, upstream, settings=JSON_LOG) as (client, process):
-        headers = {"traceparent": f"00-{TRACE}-b7ad6b7169203331-01", "x-request-id": "mine-1"}
-        answer = client.post(CHAT, json=HI, headers=headers)
-        assert answer.headers["x-brimful-request"] == "mine-1"
-        again = client.get("/nowhere", headers={"x-request-id": "not valid"})
-        with socket.create_connection((client.base_url.host, client.base_url.port)) as raw:
-            raw.sendall(b"nonsense\r\n\r\n")
-            assert b"400" in raw.recv(1_000)
-        lines = lines_of(process, tmp_path)
+def test_every_line_is_json_with_its_request(server):
+    client = server.client
+    headers = {"traceparent": f"00-{TRACE}-b7ad6b7169203331-01", "x-request-id": "mine-1"}
+    answer = client.post(CHAT, json=HI, headers=headers)
+    assert answer.headers["x-brimful-request"] == "mine-1"
+    again = client.get("/nowhere", headers={"x-request-id": "not valid"})
+    with socket.create_connection((client.base_url.host, client.base_url.port)) as raw:
+        raw.sendall(b"nonsense\r\n\r\n")
+        assert b"400" in raw.recv(1_000)
+    lines = server.read(requests=2, others=1)
     assert all(
         {"time", "level", "logger", "message", "request_id", "trace_id", "tenant"} <= line.keys() for line in lines
     )
@@ -61,17 +84,17 @@ def test_every_line_is_json_with_its_request(tmp_path, upstream):
     ]
 
 
-def test_a_stream_that_breaks_off_says_who_cut_it(tmp_path, upstream):
-    with running(tmp_path, upstream, settings=JSON_LOG) as (client, process):
-        upstream.answers = [list(chat_events("Thurs", "day."))]
-        whole = client.post(CHAT, json=STREAM).content
-        upstream.answers = [list(chat_events("Thurs", "day."))[:1]]
-        broken = client.post(CHAT, json=STREAM).content
-        upstream.answers, upstream.pause = [list(chat_events(*["more "] * 10_000))], 0.01
-        with client.stream("POST", CHAT, json=STREAM) as answer:
-            next(answer.iter_bytes())
-        assert upstream.left.wait(60)
-        ended, by_upstream, by_client = requests_in(lines_of(process, tmp_path))
+def test_a_stream_that_breaks_off_says_who_cut_it(server, upstream):
+    client = server.client
+    upstream.answers = [list(chat_events("Thurs", "day."))]
+    whole = client.post(CHAT, json=STREAM).content
+    upstream.answers = [list(chat_events("Thurs", "day."))[:1]]
+    broken = client.post(CHAT, json=STREAM).content
+    upstream.answers, upstream.pause = [list(chat_events(*["more "] * 10_000))], 0.01
+    with client.stream("POST", CHAT, json=STREAM) as answer:
+        next(answer.iter_bytes())
+    assert upstream.left.wait(60)
+    ended, by_upstream, by_client = requests_in(server.read(requests=3))
     assert "cut_by" not in ended
     assert ended["bytes"] == len(whole)
     assert by_upstream["cut_by"] == "upstream"
@@ -82,17 +105,17 @@ def test_a_stream_that_breaks_off_says_who_cut_it(tmp_path, upstream):
     assert by_client["seconds"] >= 0
 
 
-def test_each_prompt_that_is_too_long_is_one_warning(tmp_path, upstream):
+def test_each_prompt_that_is_too_long_is_one_warning(server, upstream):
+    client = server.client
     long = [{"role": "user" if n % 2 == 0 else "assistant", "content": f"{n} words " * 20} for n in range(41)]
-    with running(tmp_path, upstream, settings=JSON_LOG) as (client, process):
-        upstream.answers = [(400, OVERFLOW), chat_answer()]
-        assert client.post(CHAT, json=HI | {"messages": long, "max_tokens": 20}).status_code == 200
-        upstream.answers = [(400, OVERFLOW)]
-        assert client.post("/v1/embeddings", json={"model": "m", "input": "tea"}).status_code == 400
-        tight = {"x-brimful-max-prompt-tokens": "1"}
-        said = [{"role": "user", "content": "hazelnut"}]
-        assert client.post(CHAT, json=HI | {"messages": said}, headers=tight).status_code == 400
-        lines = lines_of(process, tmp_path)
+    upstream.answers = [(400, OVERFLOW), chat_answer()]
+    assert client.post(CHAT, json=HI | {"messages": long, "max_tokens": 20}).status_code == 200
+    upstream.answers = [(400, OVERFLOW)]
+    assert client.post("/v1/embeddings", json={"model": "m", "input": "tea"}).status_code == 400
+    tight = {"x-brimful-max-prompt-tokens": "1"}
+    said = [{"role": "user", "content": "hazelnut"}]
+    assert client.post(CHAT, json=HI | {"messages": said}, headers=tight).status_code == 400
+    lines = server.read(requests=3)
     rebuilt, forwarded, refused = [line for line in lines if line["level"] == "WARNING"]
     for line, request in zip((rebuilt, forwarded, refused), requests_in(lines), strict=True):
         assert line["message"].startswith("context_length_exceeded ")

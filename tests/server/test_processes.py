@@ -15,7 +15,7 @@ from brimful.errors import InvalidConfig
 from brimful.server.config import Config, parse_config
 from brimful.server.runner import Supervisor, bind_socket
 from brimful.stores import connect
-from server.test_shutdown import HI, running, stop
+from server.test_shutdown import HI, running
 from server.upstream import chat_answer
 
 CHAT = "/v1/chat/completions"
@@ -63,59 +63,51 @@ def workers_of(process):
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds the workers in /proc")
-def test_workers_share_a_port_a_store_and_metrics_and_a_killed_one_is_replaced(tmp_path, upstream):
+def test_workers_share_all_are_replaced_and_end_with_their_supervisor(tmp_path, upstream):
     settings = "workers = 2\ntelemetry.metrics = true"
-    with running(tmp_path, upstream, settings=settings) as (client, process):
+    with running(tmp_path, upstream, settings=settings, limits="stall_seconds = 10") as (client, process):
         workers = workers_of(process)
         assert len(workers) == 2
-        with ThreadPoolExecutor(8) as pool:
-            answers = list(pool.map(lambda _: client.post(CHAT, json=HI, headers={"connection": "close"}), range(40)))
-        assert {answer.status_code for answer in answers} == {200}
+        assert_all_are_served(client)
         os.kill(min(workers), signal.SIGKILL)
-        while len(workers_of(process) - {min(workers)}) < 2:
-            assert client.post(CHAT, json=HI, headers={"connection": "close"}).status_code == 200
-            time.sleep(PAUSE)
-        with ThreadPoolExecutor(8) as pool:
-            again = list(pool.map(lambda _: client.post(CHAT, json=HI, headers={"connection": "close"}), range(40)))
-        assert {answer.status_code for answer in again} == {200}
-        shown = client.get("/metrics").text.splitlines()
-        (counted,) = [line for line in shown if line.startswith("brimful_contexts_total{")]
-        assert float(counted.rpartition(" ")[2]) >= 80
-        (limit,) = [line for line in shown if line.startswith("brimful_cache_limit_bytes ")]
-        each = 3 * 256 * 2**20
-        assert float(limit.rpartition(" ")[2]) in (each, 2 * each)  # the new worker may not serve yet
-        stop(process)
-        assert process.wait(120) == 0
-    errors = (tmp_path / "errors").read_text().splitlines()
-    assert errors == ["WARNING a worker ended with exit code -9 and is replaced"]
-
-
-@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds the workers in /proc")
-def test_a_worker_that_stands_still_is_replaced(tmp_path, upstream):
-    with running(tmp_path, upstream, settings="workers = 2", limits="stall_seconds = 10") as (client, process):
-        stopped = min(workers_of(process))
+        wait_until_replaced(client, process, min(workers))
+        assert_all_are_served(client)
+        assert_metrics_are_shared(client)
+        stopped = max(workers)
         os.kill(stopped, signal.SIGSTOP)
-        while stopped in workers_of(process) or len(workers_of(process)) < 2:
-            assert client.get("/health", headers={"connection": "close"}).status_code == 200
-            time.sleep(PAUSE)
-        assert client.post(CHAT, json=HI, headers={"connection": "close"}).status_code == 200
-        stop(process)
-        assert process.wait(120) == 0
-    assert (tmp_path / "errors").read_text().splitlines() == [
-        "ERROR a worker stands still and is killed",
-        "WARNING a worker ended with exit code -9 and is replaced",
-    ]
-
-
-@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds the workers in /proc")
-def test_workers_end_with_their_supervisor(tmp_path, upstream):
-    with running(tmp_path, upstream, settings="workers = 2") as (client, process):
-        workers = workers_of(process)
+        wait_until_replaced(client, process, stopped)
         assert client.post(CHAT, json=HI).status_code == 200
+        workers = workers_of(process)
         process.kill()
         process.wait()
         while any(Path(f"/proc/{worker}").exists() and not is_zombie(worker) for worker in workers):
             time.sleep(PAUSE)
+    replaced = "WARNING a worker ended with exit code -9 and is replaced"
+    errors = (tmp_path / "errors").read_text().splitlines()
+    assert errors == [replaced, "ERROR a worker stands still and is killed", replaced]
+
+
+def assert_all_are_served(client):
+    """Send 40 requests at once, each on a connection of its own, so that both workers get some."""
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda _: client.post(CHAT, json=HI, headers={"connection": "close"}), range(40)))
+    assert {answer.status_code for answer in answers} == {200}
+
+
+def wait_until_replaced(client, process, worker):
+    """Wait until two other workers run; all requests are answered meanwhile."""
+    while len(workers_of(process) - {worker}) < 2:
+        assert client.get("/health", headers={"connection": "close"}).status_code == 200
+        time.sleep(PAUSE)
+
+
+def assert_metrics_are_shared(client):
+    shown = client.get("/metrics", headers={"connection": "close"}).text.splitlines()
+    (counted,) = [line for line in shown if line.startswith("brimful_contexts_total{")]
+    assert float(counted.rpartition(" ")[2]) >= 80
+    (limit,) = [line for line in shown if line.startswith("brimful_cache_limit_bytes ")]
+    each = 3 * 256 * 2**20
+    assert float(limit.rpartition(" ")[2]) in (each, 2 * each)  # the new worker may not serve yet
 
 
 def is_zombie(process):

@@ -133,32 +133,23 @@ def test_health_and_readiness(start):
     assert client.get("/ready").json()["status"] == "ready"
 
 
-def test_each_request_logs_one_line_without_contents_or_keys(tmp_path, upstream):
+def test_each_request_logs_one_line_and_its_context_without_contents_or_keys(tmp_path, upstream):
     sentence = "a very private sentence"
-    with running(tmp_path, upstream) as (client, process):
+    with running(tmp_path, upstream, settings="telemetry.logs = true") as (client, process):
         messages = HI | {"messages": [{"role": "user", "content": sentence}]}
-        answer = client.post(CHAT, json=messages, headers={"authorization": "Bearer sk-private"})
+        answer = client.post(CHAT, json=messages, headers=TALK | {"authorization": "Bearer sk-private"})
         client.post("/v1/nothing", json=messages)
         stop(process)
         lines = process.stdout.read()
-    line = json.loads(lines.splitlines()[0])
+    line, _ = map(json.loads, lines.splitlines())
+    context = answer.headers["x-brimful-context"]
     assert line["path"] == CHAT
     assert line["status"] == 200
-    assert line["context"] == answer.headers["x-brimful-context"]
+    assert line["context"] == context
     assert {"at", "method", "seconds", "tenant", "key", "mode", "upstream", "model", "stream"} <= set(line)
-    logged = lines + (tmp_path / "errors").read_text()
-    assert "private" not in logged
-
-
-def test_contexts_are_logged_on_standard_error_if_the_configuration_says_so(tmp_path, upstream):
-    upstream.answers = [chat_answer("Thursday.")]
-    with running(tmp_path, upstream, settings="telemetry.logs = true") as (client, process):
-        answer = client.post(CHAT, json=HI, headers=TALK)
-        stop(process)
-        [line] = process.stdout.read().splitlines()
-    context = answer.headers["x-brimful-context"]
-    assert json.loads(line)["context"] == context
-    [logged] = (tmp_path / "errors").read_text().splitlines()
+    errors = (tmp_path / "errors").read_text()
+    assert "private" not in lines + errors
+    [logged] = errors.splitlines()
     assert logged.startswith(
         f"INFO build context={context} tenant=default room=tea model=gpt-4o policy=default window=8192"
     )
