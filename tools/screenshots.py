@@ -41,9 +41,9 @@ def take(page: Page, address: str, context: str) -> None:
 
 def main() -> None:
     """Fill a store, serve it, and visit it with a browser."""
-    browser_path = shutil.which("chromium")
+    browser_path = shutil.which("chromium-headless-shell") or shutil.which("chromium")
     if browser_path is None:
-        sys.exit("Screenshots need chromium: apt-get install chromium")
+        sys.exit("Screenshots need chromium: apt-get install chromium-headless-shell")
     with tempfile.TemporaryDirectory() as folder:
         url = f"sqlite:///{folder}/companion.db"
         context = asyncio.run(inspector.live(url)).id
