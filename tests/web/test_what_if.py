@@ -1,12 +1,17 @@
 """What if: the picture follows the slider, and the newest request wins."""
 
 import re
+import shutil
 
 import pytest
 from playwright.sync_api import expect
 
-from web.conftest import in_thread, served_here
+from server.upstream import Upstream, chat_answer, serving
+from web.conftest import AXE, in_thread, served_here
+from web.test_accessibility import PHONE, faults
 from web.world import MISSED, unreserved
+
+BUSY = (503, {"error": {"message": "too many guests"}})
 
 
 def test_the_picture_follows_the_slider(shop, visit):
@@ -130,4 +135,49 @@ def test_the_reserve_follows_the_window_until_it_is_set(tmp_path, visit):
         window.press("Enter")
         expect(page.get_by_role("status").filter(has_text="tokens used")).to_contain_text("window 8,000")
         expect(reserve).to_have_value("600")
+        page.context.close()
+
+
+def test_the_question_is_answered_again_beside_the_original(small_shop, tmp_path, visit):
+    folder, contexts = small_shop
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    upstream = Upstream()
+    priced = {"model": "gpt-4o"}
+    said = [chat_answer("Pixel the parrot took it.", prompt=900) | priced, chat_answer("A new lid.")]
+    upstream.answers = [said[0], BUSY, BUSY, said[1]]  # the first failure is retried by itself
+    with (
+        serving(upstream.app()) as (address, _),
+        served_here(f"sqlite:///{tmp_path}/brimful.db", upstreams=[{"name": "up", "url": f"{address}/v1"}]) as site,
+    ):
+        page = visit(site, f"/contexts/{contexts[-1]}/what-if?pin={MISSED}", allowed=("503",), bypass_csp=True)
+        expect(page.get_by_text("Sends one request to the model")).to_be_visible()
+        page.get_by_role("button", name="Answer again with these settings").click()
+        answers = page.get_by_role("region", name="Answer again").get_by_role("article")
+        expect(answers.first).to_contain_text("Answer 0: a new lid is on its way.")
+        expect(answers.nth(1)).to_contain_text("Pixel the parrot took it.")
+        expect(answers.nth(1).get_by_role("heading")).to_have_text("pinned: Her parrot is named Pixel.")
+        expect(answers.nth(1)).to_contain_text("added")
+        expect(answers.nth(1)).to_contain_text(re.compile(r"Cost\$0\.\d+"))
+        assert "Her parrot is named Pixel." in str(upstream.bodies[0]["messages"])
+        page.get_by_role("combobox", name="Policy").select_option("window")
+        expect(page.get_by_role("region", name="Removed")).to_be_visible()
+        page.get_by_role("button", name="Answer again with these settings").click()
+        page.get_by_role("button", name="Retry").click()
+        expect(answers.nth(2)).to_contain_text("A new lid.")
+        expect(answers.nth(2).get_by_role("heading")).to_contain_text("policy window")
+        expect(answers).to_have_count(3)
+        page.add_script_tag(path=AXE)
+        assert faults(page) == []
+        page.set_viewport_size(PHONE)
+        assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+        page.context.close()
+
+
+def test_without_a_server_that_answers_what_if_says_how_to_get_one(small_shop, tmp_path, visit):
+    folder, contexts = small_shop
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    with served_here(f"sqlite:///{tmp_path}/brimful.db", upstreams=[]) as site:
+        page = visit(site, f"/contexts/{contexts[-1]}/what-if")
+        expect(page.get_by_text("brimful serve --upstream URL")).to_be_visible()
+        expect(page.get_by_role("button", name="Answer again")).to_have_count(0)
         page.context.close()

@@ -165,6 +165,20 @@ def test_managing_keys_needs_the_scope_keys(keyed):
         assert keyed(("acme", "keys"), method, path, body).status_code in (200, 201), path
 
 
+def test_answering_again_needs_the_scopes_chat_and_read(keyed, start, tmp_path):
+    for scope in ("read", "write", "chat"):
+        assert keyed(("acme", scope), "POST", "/contexts/{id}/answer", {}).status_code == 403, scope
+
+    async def prepare():
+        async with connect(store_of(tmp_path)) as database:
+            return (await database.api_keys("acme").create(name="both", scopes=["read", "chat"], at=1.0))[1]
+
+    headers = {"authorization": f"Bearer {asyncio.run(prepare())}"}
+    [row, *_] = keyed(("acme", "read"), "GET", "/contexts").json()["contexts"]
+    client = start(require_keys=True, remember={"embedder": "none"})
+    assert client.post(f"{ROOT}/contexts/{row['id']}/answer", json={}, headers=headers).status_code == 200
+
+
 LEARN = {"messages": ["I love tea."], "user": "ada", "model": "gpt-4o"}
 
 

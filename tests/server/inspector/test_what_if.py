@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from brimful import replay
 from brimful.stores import connect
 from server.inspector.conftest import ROOT, store_of
+from server.upstream import chat_answer, message_answer
 from strategies import examples
 
 
@@ -126,3 +127,67 @@ def test_no_settings_break_it(reader, kept, body):
         assert (
             data["context"] is None or sum(b["tokens"] for b in data["context"]["bands"]) == data["context"]["window"]
         )
+
+
+# -- answer again ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def answer_again(client, kept):
+    """Return a function that has the first context answered again."""
+
+    def ask(status=200, **body):
+        answer = client.post(f"{ROOT}/contexts/{kept.first}/answer", json=body)
+        assert answer.status_code == status, answer.text
+        return answer.json()
+
+    return ask
+
+
+def test_a_context_is_answered_again_and_nothing_is_stored(answer_again, get, upstream, kept):
+    before = [get(path) for path in ("/contexts", "/rooms/tea/room/messages", "/statistics")]
+    upstream.answers = [chat_answer("Gyokuro.", prompt=1_000)]
+    answer = answer_again()
+    assert (answer["text"], answer["finish"], answer["calls"], answer["model"]) == ("Gyokuro.", "stop", [], "up")
+    assert (answer["usage"]["prompt"], answer["seconds"] >= 0) == (1_000, True)
+    assert answer["tokens"] == get(f"/contexts/{kept.first}")["tokens"]
+    assert upstream.bodies[0]["messages"] == get(f"/contexts/{kept.first}/request")["messages"]
+    assert [get(path) for path in ("/contexts", "/rooms/tea/room/messages", "/statistics")] == before
+
+
+def test_it_is_answered_with_other_settings_and_a_pin(answer_again, get, upstream, kept):
+    small = answer_again(window=1_500, policy="window")
+    assert small["tokens"] < get(f"/contexts/{kept.first}")["tokens"]
+    answer_again(window=1_500, policy="window", model="gpt-4o-mini", pin=["m3"])
+    assert [body["model"] for body in upstream.bodies] == ["gpt-4o", "gpt-4o-mini"]
+    assert ["Turn 3:" in str(body["messages"]) for body in upstream.bodies] == [False, True]
+
+
+def test_it_is_answered_in_the_format_of_the_upstream(start, upstream, kept):
+    client = start(upstream={"wires": ["anthropic"]}, remember={"embedder": "none"})
+    upstream.answers = [message_answer("Gyokuro.")]
+    assert client.post(f"{ROOT}/contexts/{kept.first}/answer", json={}).json()["text"] == "Gyokuro."
+    assert upstream.bodies[0]["system"]
+
+
+def test_answering_again_counts_against_limits(start, upstream, kept):
+    client = start(limits={"keys": {"requests_per_minute": 2}}, remember={"embedder": "none"})
+    upstream.answers = [(400, {"error": {"message": "no"}}), chat_answer("Gyokuro.")]
+    statuses = [client.post(f"{ROOT}/contexts/{kept.first}/answer", json={}).status_code for _ in range(4)]
+    assert statuses == [400, 200, 200, 429], "one that fails is not counted"
+
+
+def test_what_was_erased_is_not_sent_again(answer_again, client, upstream):
+    answer_again()
+    assert client.delete(f"{ROOT}/memories/nuts", params={"erase": "true"}).status_code == 200
+    answer_again()
+    assert ["hazelnut" in str(body) for body in upstream.bodies] == [True, False]
+
+
+def test_what_cannot_be_answered_again_is_named(answer_again, client, start, kept):
+    assert answer_again(400, window=300, completion=290)["error"]["code"] == "context_length_exceeded"
+    assert answer_again(400, policy="none")["error"]["param"] == "policy"
+    assert client.post(f"{ROOT}/contexts/none/answer", json={}).status_code == 404
+    closed = start(upstreams=[], remember={"embedder": "none"})
+    refused = closed.post(f"{ROOT}/contexts/{kept.second}/answer", json={})
+    assert (refused.status_code, refused.json()["error"]["code"]) == (404, "model_not_found")

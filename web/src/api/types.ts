@@ -348,6 +348,20 @@ export interface WhatIf {
   prefix_share: number;
 }
 
+/** The answer to a context with other settings, which is not stored. */
+export interface AnsweredAgain {
+  text: string;
+  calls: { name: string; arguments: string }[];
+  model: string;
+  route: string;
+  finish: string;
+  seconds: number;
+  /** Our count of the prompt. */
+  tokens: number;
+  usage: Usage | null;
+  cost: number | null;
+}
+
 export interface Difference {
   before: ContextRow;
   after: ContextRow;

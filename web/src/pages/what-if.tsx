@@ -11,6 +11,7 @@ import { latest, type Latest } from "../logic/latest";
 import { contextPath } from "../logic/routes";
 import { fromStep, STEPS, toStep } from "../logic/scale";
 import { setQuery, route } from "../router";
+import { AnswerAgain } from "../ui/again";
 import { BandChoice } from "../ui/bar";
 import { Changes } from "../ui/changes";
 import { Choice } from "../ui/fields";
@@ -98,6 +99,7 @@ function Playground({ view, item }: { view: ContextView; item: string }) {
           <span aria-hidden="true">{busy ? " · loading…" : answer && ` · ${Math.round(took)} ms`}</span>
         </p>
         {pins.map((id) => <PinForReal key={id} context={view.id} id={id} />)}
+        <AnswerAgain view={view} body={toBody(settings)} what={describe(settings, known)} result={answer} fits={!answer?.exceeded && !isOld && !busy && !error} />
         {answer && !answer.exceeded && <Changes entered={answer.entered} left={answer.left} changed={answer.changed} context={view.id} decisions={shown.decisions} />}
         {!answer && !error && <p class="muted">Move a slider, choose another model or pin something to see what would be added and removed.</p>}
         <p class="small muted">The candidates are those of this context. A new context searches again, and with a larger window it loads more history.</p>
@@ -133,6 +135,23 @@ function Playground({ view, item }: { view: ContextView; item: string }) {
       </section>
     </div>
   );
+}
+
+/** The settings as the server wants them. */
+function toBody({ price, ...rest }: Settings): object {
+  return price ? { ...rest, overrides: { price } } : rest;
+}
+
+/** The changed settings in words. A pin is named by its text, if that is known. */
+function describe({ window, completion, model, policy, price, pin }: Settings, known: ReadonlyMap<string, string>): string[] {
+  return [
+    ...(model ? [model] : []),
+    ...(window ? [`window ${whole(window)}`] : []),
+    ...(completion ? [`${whole(completion)} reserved`] : []),
+    ...(policy ? [`policy ${policy}`] : []),
+    ...(price ? [`price ${price}`] : []),
+    ...(pin ?? []).map((id) => `pinned: ${known.get(id) || id}`),
+  ];
 }
 
 /** Pin what was tried here, if it is a stored memory. */
@@ -242,10 +261,9 @@ function useAnswer(id: string, settings: Settings): AnswerState {
   useEffect(() => {
     let since = 0;
     const each = latest<Settings, WhatIf>(
-      ({ price, ...rest }, signal) => {
+      (settings, signal) => {
         since = performance.now();
-        const body = price ? { ...rest, overrides: { price } } : rest;
-        return json(path`/contexts/${id}/what-if`, { method: "POST", body, signal });
+        return json(path`/contexts/${id}/what-if`, { method: "POST", body: toBody(settings), signal });
       },
       {
         answer: (answer) => setState({ answer, error: "", busy: false, took: performance.now() - since }),

@@ -69,7 +69,9 @@ class Inspector:
         self.contexts = Contexts(tenants, tasks, cache=cache, costs=costs)
         self.runs = AgentRuns(tenants, tasks, costs)
         self.events = Events(tenants, costs, access=access, stopping=shutdown.started)
-        self.comparisons = Comparisons(tenants, registry, cache=cache, costs=costs)
+        self.comparisons = Comparisons(
+            tenants, registry, models=models, limiter=limiter, cache=cache, costs=costs, clock=clock
+        )
         self.statistics = StatisticsEndpoint(tenants, clock=clock)
         self.catalogue = Catalogue(registry, tenants, tokens, upstreams=upstreams)
         self.search = Search(tenants, cache)
@@ -169,6 +171,14 @@ OPERATIONS: Final[tuple[Row, ...]] = (
         views.WhatIf,
         queries.WhatIfBody,
         scope="read",
+    ),
+    _post(
+        "/contexts/{id}/answer",
+        "Answer again, with other settings",
+        "comparisons.answer",
+        views.AnsweredAgain,
+        queries.WhatIfBody,
+        scope="chat",
     ),
     _post(
         "/contexts/{id}/usage",

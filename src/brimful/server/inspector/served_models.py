@@ -13,6 +13,7 @@ from brimful.server.proxy.models import ModelResolver
 from brimful.server.proxy.upstreams import Upstream, Upstreams
 from brimful.server.telemetry import Telemetry
 from brimful.server.tenants import Tenants
+from brimful.wires import find_wire
 
 _WILD: Final = frozenset("*?[")
 """Characters of patterns of names."""
@@ -44,9 +45,12 @@ class ServedModels:
         self._resolver = resolver
         self._telemetry = telemetry
 
-    async def find(self, tenant: str, name: str) -> ServedModel:
-        """Return a model as its upstream serves it; without an upstream, as the registry knows it."""
-        upstream = self._upstreams.find_any(name)
+    async def find(self, tenant: str, name: str, wire: str | None = None) -> ServedModel:
+        """Return a model as its upstream serves it; without an upstream, as the registry knows it.
+
+        For a request that is written already, pass its `wire` format: then an upstream must speak that.
+        """
+        upstream = self._upstreams.find_any(name) if wire is None else self._upstreams.find(find_wire(wire), name)
         if upstream is None:
             info = self._registry.resolve(name)
             return ServedModel(model=info, window=info.window, upstream=None)

@@ -381,6 +381,24 @@ class WhatIf(View, frozen=True, kw_only=True):
     prefix_share: float
 
 
+class AnsweredAgain(View, frozen=True, kw_only=True):
+    """The answer to a context with other settings. Nothing of it is stored.
+
+    `tokens` is our own count of the prompt, and `usage` what the provider reported. `calls` are tools that the model
+    called. `cost` is in US dollars, null if the price is unknown.
+    """
+
+    text: str
+    calls: tuple[ToolCall, ...]
+    model: str
+    route: str
+    finish: str
+    seconds: float
+    tokens: int
+    usage: Usage | None
+    cost: float | None
+
+
 class ComparedPart(PromptPart, frozen=True, kw_only=True):
     """A message of the later request. `same` means that both requests are identical up to its end."""
 

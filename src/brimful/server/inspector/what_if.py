@@ -1,23 +1,30 @@
-"""Rebuild a context with other settings, and compare contexts."""
+"""Rebuild a context with other settings, have it answered again, and compare contexts."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 import msgspec
 from starlette.responses import Response
 
+from brimful.assembly.arguments import resolve_model
 from brimful.assembly.assemble import with_overrides
 from brimful.core.context import Context
 from brimful.errors import BudgetExceeded, InvalidRequest, UnknownPolicy
 from brimful.models.registry import Registry
-from brimful.server.access import choose_policy, require_model
+from brimful.protocols import Provider
+from brimful.records import Response as Answer
+from brimful.records import Snapshot
+from brimful.records.reply import Reply
+from brimful.server.access import choose_policy, require_model, require_scope
 from brimful.server.endpoint import JSON
 from brimful.server.errors import ApiError
 from brimful.server.inspector.context_cache import CachedContext, ContextCache, Pins
 from brimful.server.inspector.contexts import get_build, load_pins
 from brimful.server.inspector.operation import Call
 from brimful.server.inspector.queries import WhatIfBody
+from brimful.server.inspector.served_models import ServedModels
 from brimful.server.inspector.views import (
+    AnsweredAgain,
     ChangeView,
     ComparedPart,
     ContextRow,
@@ -33,6 +40,8 @@ from brimful.server.inspector.views import (
     parse_request,
     to_view,
 )
+from brimful.server.limits import LimitedProvider, Limiter
+from brimful.server.proxy.upstreams import upstream_errors
 from brimful.server.tenants import Tenants
 from brimful.threads import run_in_thread
 from brimful.views.explain import Change, diff
@@ -96,25 +105,64 @@ def _compare_messages(before: Context, after: Context) -> Iterator[ComparedPart]
 class Comparisons:
     """Endpoints that rebuild and compare contexts."""
 
-    def __init__(self, tenants: Tenants, registry: Registry, *, cache: ContextCache, costs: Costs) -> None:
+    def __init__(
+        self,
+        tenants: Tenants,
+        registry: Registry,
+        *,
+        models: ServedModels,
+        limiter: Limiter,
+        cache: ContextCache,
+        costs: Costs,
+        clock: Callable[[], float],
+    ) -> None:
         self._tenants = tenants
         self._registry = registry
+        self._models = models
+        self._limiter = limiter
         self._cache = cache
         self._costs = costs
+        self._clock = clock
 
     async def what_if(self, call: Call) -> Response:
         """Rebuild a context with other settings and return the changes."""
         body: WhatIfBody = call.body
-        store = self._tenants.store(call.tenant)
-        cached = await self._cache.get(store, call.name())
         if body.model is not None:
             require_model(call.client, body.model)
+        cached, pins = await self._load(call)
+        encoded = await run_in_thread(lambda: msgspec.json.encode(self._compare(cached, body, pins)))
+        return Response(encoded, media_type=JSON)
+
+    async def answer(self, call: Call) -> AnsweredAgain:
+        """Have a context with other settings answered. Nothing is stored."""
+        require_scope(call.client, "read")
+        body: WhatIfBody = call.body
+        cached, pins = await self._load(call)
+        inputs = cached.snapshot.context.inputs
+        name = body.model or inputs.model.id
+        require_model(call.client, name)
+        frame = inputs.frame
+        served = await self._models.find(call.tenant, name, frame.wire if frame and frame.messages else None)
+        upstream = self._models.require_upstream(served)
+        async with self._limiter.admit(call.client, call.client.user or cached.snapshot.user) as admission:
+            provider: Provider = self._models.provider(served, call.headers)
+            if admission.counts_tokens:
+                provider = LimitedProvider(provider, served.model, admission)
+            context = await run_in_thread(self._rebuild, cached, body, pins, provider.wire)
+            started = self._clock()
+            with upstream_errors(upstream):
+                reply = await provider.send(context.request)
+            return await run_in_thread(self._answered, cached.snapshot, context, reply, provider.route, started)
+
+    async def _load(self, call: Call) -> tuple[CachedContext, Pins]:
+        """Return the context of a call and what to pin, once the policy is known to be allowed."""
+        body: WhatIfBody = call.body
+        store = self._tenants.store(call.tenant)
+        cached = await self._cache.get(store, call.name())
         if body.policy is not None:
             choose_policy(call.client, body.policy)
         self._check_policy(body, cached.snapshot.context)
-        pins = await load_pins(store, cached.snapshot, body.pin)
-        encoded = await run_in_thread(lambda: msgspec.json.encode(self._rebuild(cached, body, pins)))
-        return Response(encoded, media_type=JSON)
+        return cached, await load_pins(store, cached.snapshot, body.pin)
 
     async def diff(self, call: Call) -> Response:
         """Compare two contexts."""
@@ -130,23 +178,49 @@ class Comparisons:
         if body.policy is not None and body.policy not in known:
             raise UnknownPolicy(body.policy, sorted(known))
 
-    def _rebuild(self, cached: CachedContext, body: WhatIfBody, pins: Pins) -> WhatIf:
+    def _compare(self, cached: CachedContext, body: WhatIfBody, pins: Pins) -> WhatIf:
+        try:
+            return _what_if_view(cached, self._rebuild(cached, body, pins))
+        except BudgetExceeded as error:
+            return _exceeded_view(error)
+
+    def _rebuild(self, cached: CachedContext, body: WhatIfBody, pins: Pins, wire: str | None = None) -> Context:
+        """Build a context with other settings, for an upstream with its `wire` format."""
         inputs = cached.snapshot.context.inputs
+        if wire is not None and wire != inputs.model.wire:
+            inputs = msgspec.structs.replace(inputs, model=msgspec.structs.replace(inputs.model, wire=wire))
+        other = None if body.model in (None, inputs.model.id) else self._registry.resolve(str(body.model))
         changed = with_overrides(
             inputs,
-            model=None if body.model in (None, inputs.model.id) else self._registry.resolve(str(body.model)),
+            model=other and resolve_model(other, wire),
             policy=None if body.policy in (None, inputs.policy.name) else self._tenants.policies[str(body.policy)],
             window=body.window,
             completion=body.completion,
             overrides=body.overrides,
         )
         try:
-            context = cached.rebuild(changed, pins)
-        except BudgetExceeded as error:
-            return _exceeded_view(error)
+            return cached.rebuild(changed, pins)
         except InvalidRequest as error:
             raise ApiError("invalid", f"this cannot be rendered: {'; '.join(error.violations)}") from None
-        return _what_if_view(cached, context)
+
+    def _answered(
+        self, snapshot: Snapshot, context: Context, reply: Reply, route: str, started: float
+    ) -> AnsweredAgain:
+        now = self._clock()
+        answer = Answer(
+            id=snapshot.id, context=snapshot.id, room=snapshot.room, at=now, model=reply.model, usage=reply.usage
+        )
+        return AnsweredAgain(
+            text=reply.text,
+            calls=reply.calls,
+            model=reply.model,
+            route=route,
+            finish=reply.finish,
+            seconds=max(0.0, now - started),
+            tokens=context.tokens,
+            usage=reply.usage,
+            cost=self._costs.cost(answer),
+        )
 
 
 def _what_if_view(cached: CachedContext, context: Context) -> WhatIf:
