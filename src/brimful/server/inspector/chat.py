@@ -31,7 +31,7 @@ from brimful.server.access import Client, choose_policy, may_use_model, require_
 from brimful.server.endpoint import JSON, run_until_disconnect, wait_for_disconnect
 from brimful.server.errors import ApiError, error_body, to_api_error
 from brimful.server.inspector.catalogue import ContentCounter
-from brimful.server.inspector.contexts import get_build
+from brimful.server.inspector.contexts import find_place_in_run, get_build
 from brimful.server.inspector.operation import EVENT_STREAM, Call
 from brimful.server.inspector.queries import (
     AssembleBody,
@@ -187,15 +187,16 @@ class Chat:
         turn = await self._plan(call, body)
         context = await self._build(turn, save=body.save)
         store = turn.engine.store
-        snapshot, number = _preview_snapshot(turn, context), None
+        snapshot, number, run = _preview_snapshot(turn, context), None, None
         if body.save:
             with suppress(NotRecorded):
                 snapshot = await store.snapshot(context.id) or snapshot
-            number = (await get_build(store, snapshot)).number
+            build = await get_build(store, snapshot)
+            number, run = build.number, await find_place_in_run(store, build)
         names = await load_names(store, [snapshot])
 
         def encode() -> bytes:
-            view = context_view(snapshot, number=number, names=names)
+            view = context_view(snapshot, number=number, names=names, run=run)
             wire = context.inputs.model.wire
             return msgspec.json.encode(AssembledView(context=view, wire=wire, request=context.request))
 

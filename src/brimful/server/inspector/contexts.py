@@ -128,7 +128,7 @@ class Contexts:
             )
         )
         names = await load_names(store, [snapshot])
-        run = _place_in_run(build, await store.run_contexts(build.run))
+        run = await find_place_in_run(store, build)
         body = await run_in_thread(
             lambda: msgspec.json.encode(
                 context_view(snapshot, number=build.number, answers=answers, names=names, run=run)
@@ -319,8 +319,9 @@ async def get_build(store: Store, snapshot: Snapshot) -> Build:
     return build
 
 
-def _place_in_run(build: Build, contexts: Sequence[str]) -> RunPlace | None:
+async def find_place_in_run(store: Store, build: Build) -> RunPlace | None:
     """Return the place of a context among those of its run; None if it was removed meanwhile."""
+    contexts = await store.run_contexts(build.run)
     if build.id not in contexts:
         return None
     index = contexts.index(build.id)
