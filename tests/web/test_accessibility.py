@@ -132,6 +132,23 @@ def test_words_are_explained_where_they_appear(shop, visit):
     expect(page.get_by_role("button", name="What is “Prefix”?")).to_be_focused()
 
 
+def test_each_word_is_explained_on_the_page_where_it_stands(shop, visit):
+    address, _, contexts = shop
+    context = f"/contexts/{contexts[-1]}"
+    places = {
+        f"{context}?item={LOST}": ["Pool", "Place"],
+        f"{context}?tab=candidates": ["Pool", "Place", "Score"],
+        f"{context}?tab=request": ["Price", "Policy"],
+        f"{context}?tab=window": ["Pool", "Window", "Reserve"],
+        f"/diff/{contexts[0]}/{contexts[-1]}": ["Form", "Prefix"],
+    }
+    page = visit(address)
+    for path, words in places.items():
+        page.goto(path)
+        for word in words:
+            expect(page.get_by_role("button", name=f"What is “{word}”?").first).to_be_visible()
+
+
 def test_keyboard_shortcuts_are_listed_and_work(shop, visit):
     address, _, _ = shop
     page = visit(address)

@@ -107,6 +107,22 @@ def test_filter_and_order_are_in_the_url_and_history_works(shop, visit):
     expect(page.get_by_role("combobox", name="Outcome")).to_have_value("dropped")
 
 
+def test_columns_that_are_the_same_in_all_rows_are_hidden(tmp_path, visit):
+    store = f"sqlite:///{tmp_path}/brimful.db"
+    id = in_thread(world.days(store))
+    with served_here(store) as address:
+        decisions = httpx2.get(f"{address}/brimful/v1/contexts/{id}").json()["decisions"]
+        page = visit(address, f"/contexts/{id}?tab=candidates", viewport={"width": 2400, "height": 900})
+        headers = page.get_by_role("grid", name="Candidates").get_by_role("columnheader")
+        expect(headers.get_by_role("button", name="Tokens")).to_be_visible()
+        shown = [header.rstrip("↑↓\n") for header in headers.all_inner_texts()]
+        assert {each["pool"] for each in decisions} - {""} == {"recent"}
+        assert {"Pos.", "Outcome", "Item", "Kind", "Tokens"} <= set(shown)
+        assert "Pool" not in shown
+        page.goto(f"/contexts/{id}?tab=candidates&sort=pool")
+        expect(headers.get_by_role("button", name="Pool")).to_be_visible()
+
+
 def test_the_request_and_the_answer_are_shown(shop, visit):
     address, _, contexts = shop
     page = visit(address, f"/contexts/{contexts[-1]}")

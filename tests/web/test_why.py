@@ -19,7 +19,9 @@ def test_why_a_memory_was_left_out_and_the_window_it_requires(shop, visit):
     row.click()
     verdict = page.get_by_role("region", name="Verdict")
     expect(verdict).to_contain_text("Why is it not included?")
-    expect(verdict).to_contain_text(re.compile(r"Left out\. Its pool 'related' was full \([\d,]+ of [\d,]+ tokens\)"))
+    expect(verdict).to_contain_text(
+        re.compile(r"Left out\. Its pool \? 'related' was full \([\d,]+ of [\d,]+ tokens\)")
+    )
     needed = re.search(r"A window of ([\d,]+) tokens instead of 1,400", verdict.inner_text())
     window = int(needed[1].replace(",", ""))
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import type { Decision } from "../src/api/types";
-import { basis, filtered, leftOut, NO_FILTER, sorted, countBy } from "../src/logic/candidates";
+import { basis, filtered, isUseful, leftOut, NO_FILTER, sorted, countBy } from "../src/logic/candidates";
 
 function decision(id: string, more: Partial<Decision> = {}): Decision {
   return {
@@ -23,6 +23,18 @@ describe("candidates", () => {
     decision("e", { outcome: "dropped", rank: 5, cut: 4, score: scores(0.4) }),
     decision("f", { outcome: "duplicate", by: "a" }),
   ];
+  it("have the columns that tell them apart, and those by which they are sorted or filtered", () => {
+    const order = { column: "position", down: false } as const;
+    const useful = (column: Parameters<typeof isUseful>[0], by = order, filter = NO_FILTER, of = all) => isUseful(column, of, by, filter);
+    expect((["position", "outcome", "kind", "pool", "reason", "score", "tokens", "rank"] as const).every((each) => useful(each))).toBe(true);
+    expect((["priority", "importance", "relevance", "recency"] as const).some((each) => useful(each))).toBe(false);
+    expect(isUseful("priority", all, { column: "priority", down: true }, NO_FILTER)).toBe(true);
+    const alike = [decision("a", { rank: 3 }), decision("b"), decision("c", { pool: "" })];
+    expect((["position", "kind", "pool", "reason", "score", "rank"] as const).some((each) => isUseful(each, alike, { column: "tokens", down: false }, NO_FILTER))).toBe(false);
+    expect(isUseful("pool", alike, order, { ...NO_FILTER, pool: "related" })).toBe(true);
+    const close = [decision("a", { score: scores(0.501) }), decision("b", { score: scores(0.504) })];
+    expect(isUseful("score", close, order, NO_FILTER)).toBe(false); // both are shown as 0.50
+  });
   it("are filtered by outcome, kind, pool and words", () => {
     expect(ids(filtered(all, { ...NO_FILTER, outcome: "in" }))).toEqual(["a", "c"]);
     expect(ids(filtered(all, { ...NO_FILTER, outcome: "out" }))).toEqual(["b", "d", "e"]);

@@ -1,7 +1,7 @@
 /** Filtering and sorting the table of candidates. */
 
 import type { Decision, Outcome } from "../api/types";
-import { plural, whole } from "./format";
+import { plural, score, whole } from "./format";
 
 export type Column =
   | "position" | "outcome" | "item" | "kind" | "pool" | "reason"
@@ -73,6 +73,23 @@ function key(decision: Decision, column: Column): number | string {
     case "rank":
       return decision.rank || LAST;
   }
+}
+
+const ALWAYS = new Set<Column>(["outcome", "item", "tokens"]);
+
+/** What a column shows, rounded as there; empty if it shows nothing. */
+function shown(decision: Decision, column: Column): string {
+  if (column === "position") return decision.position === null ? "" : String(decision.position);
+  if (column === "rank") return decision.rank === 0 ? "" : String(decision.rank);
+  const value = key(decision, column);
+  return typeof value === "string" ? value : decision.score === null ? "" : score(value);
+}
+
+/** Whether a column tells candidates apart, or they are sorted or filtered by it. In others, all have the same value or none. */
+export function isUseful(column: Column, decisions: readonly Decision[], order: Order, filter: Filter): boolean {
+  if (ALWAYS.has(column) || order.column === column) return true;
+  if ((column === "kind" || column === "pool") && filter[column]) return true;
+  return new Set(decisions.map((each) => shown(each, column)).filter(Boolean)).size > 1;
 }
 
 /** Sort by a column; the sort is stable. */

@@ -16,3 +16,20 @@ export const GLOSSARY = {
 } as const;
 
 export type Term = keyof typeof GLOSSARY;
+
+const WORDS: [RegExp, Term][] = [[/\bpools?\b/i, "Pool"], [/\bprice\b/i, "Price"], [/\bforms?\b/i, "Form"], [/\bprefix\b/i, "Prefix"]];
+
+/** A text in pieces. Each ends with a word of the glossary where the text uses it first, except the last piece. */
+export function withTerms(text: string): { text: string; term?: Term }[] {
+  const ends = WORDS.flatMap(([word, term]) => {
+    const hit = word.exec(text);
+    return hit ? [{ end: hit.index + hit[0].length, term }] : [];
+  }).sort((a, b) => a.end - b.end);
+  let start = 0;
+  const pieces = ends.map(({ end, term }) => {
+    const piece = { text: text.slice(start, end), term };
+    start = end;
+    return piece;
+  });
+  return [...pieces, { text: text.slice(start) }];
+}

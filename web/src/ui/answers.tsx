@@ -12,6 +12,7 @@ import { money, ordinal, percent, plural, reasonText, relevance, seconds, signed
 import { itemPath } from "../logic/routes";
 import { setQuery, route } from "../router";
 import { Find } from "./find";
+import { Explain } from "./help";
 import { FormMark } from "./outcome";
 import { later } from "./later";
 import { Loaded } from "./states";
@@ -32,7 +33,7 @@ export function AnswerSection({ view, onOpen }: { view: ContextView; onOpen: (id
       <section class="side" aria-labelledby="out-heading">
         <h2 id="out-heading">What it did not see</h2>
         <Find context={view.id} label="What did the answer forget?" text={find} onFind={(text) => setQuery({ find: text })} onPick={onOpen} />
-        {outside.length === 0 ? <p class="small muted">{nothingLeftOut(view.decisions)}</p> : <p class="small muted">{plural(outside.length, "candidate")} left out. The most relevant first:</p>}
+        {outside.length === 0 ? <p class="small muted">{nothingLeftOut(view.decisions)}</p> : <p class="small muted">{plural(outside.length, "candidate")} left out. {outside.some((each) => each.pool) && <>Pools have limits. <Explain term="Pool" /> </>}The most relevant first:</p>}
         <Items items={outside} onOpen={onOpen} about={(each) => [...(each.reason === "unlikely" ? [] : [reasonText(each.reason)]), relevanceText(each)].join(" · ")} />
       </section>
       <section class="side" aria-labelledby="basis-heading">

@@ -4,11 +4,12 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 
 import type { Decision } from "../api/types";
-import { charged, type Column, type Filter, filtered, type Order, sorted, countBy } from "../logic/candidates";
+import { charged, type Column, type Filter, filtered, isUseful, type Order, sorted, countBy } from "../logic/candidates";
 import { look } from "../logic/components";
 import { GLOSSARY, type Term } from "../logic/glossary";
 import { plural, reasonText, relevance, score, whole } from "../logic/format";
 import { nextRow, visibleRows } from "../logic/rows";
+import { Explain } from "./help";
 import { FormMark, OutcomeBadge } from "./outcome";
 
 interface Shown {
@@ -68,13 +69,17 @@ export function Candidates({ decisions, filter, order, selected, onFilter, onOrd
   onFind: (text: string) => void;
 }) {
   const rows = useMemo(() => sorted(filtered(decisions, filter), order), [decisions, filter, order]);
+  const columns = useMemo(() => COLUMNS.filter(({ name }) => isUseful(name, decisions, order, filter)), [decisions, filter, order]);
   return (
     <div class="candidates">
-      <Filters decisions={decisions} filter={filter} order={order} onFilter={onFilter} onOrder={onOrder} />
-      <p class="small muted" role="status">
-        {rows.length === decisions.length ? plural(rows.length, "candidate") : `${whole(rows.length)} of ${plural(decisions.length, "candidate")}`}
-      </p>
-      <Rows rows={rows} order={order} selected={selected} onOrder={onOrder} onOpen={onOpen} />
+      <Filters decisions={decisions} columns={columns} filter={filter} order={order} onFilter={onFilter} onOrder={onOrder} />
+      <div class="candidate-line small muted">
+        <p role="status">
+          {rows.length === decisions.length ? plural(rows.length, "candidate") : `${whole(rows.length)} of ${plural(decisions.length, "candidate")}`}
+        </p>
+        {columns.map(({ name, term }) => term && <span key={name}>{term} <Explain term={term} /></span>)}
+      </div>
+      <Rows rows={rows} columns={columns} order={order} selected={selected} onOrder={onOrder} onOpen={onOpen} />
       {rows.length === 0 && <NoRows text={filter.text.trim()} onFind={onFind} />}
     </div>
   );
@@ -90,8 +95,9 @@ function NoRows({ text, onFind }: { text: string; onFind: (text: string) => void
   );
 }
 
-function Filters({ decisions, filter, order, onFilter, onOrder }: {
+function Filters({ decisions, columns, filter, order, onFilter, onOrder }: {
   decisions: Decision[];
+  columns: Shown[];
   filter: Filter;
   order: Order;
   onFilter: (filter: Filter) => void;
@@ -122,7 +128,7 @@ function Filters({ decisions, filter, order, onFilter, onOrder }: {
       <label class="field only-narrow">
         <span>Sort by</span>
         <select value={order.column} onChange={(event) => onOrder(nextOrder(order, event.currentTarget.value as Column))}>
-          {COLUMNS.map(({ name, about }) => <option key={name} value={name}>{about}</option>)}
+          {columns.map(({ name, about }) => <option key={name} value={name}>{about}</option>)}
         </select>
       </label>
     </div>
@@ -136,8 +142,9 @@ function nextOrder(order: Order, column: Column): Order {
   return order.column === column ? { column, down: !order.down } : { column, down: DESCENDING_FIRST.includes(column) };
 }
 
-function Rows({ rows, order, selected, onOrder, onOpen }: {
+function Rows({ rows, columns, order, selected, onOrder, onOpen }: {
   rows: Decision[];
+  columns: Shown[];
   order: Order;
   selected: string;
   onOrder: (order: Order) => void;
@@ -207,7 +214,7 @@ function Rows({ rows, order, selected, onOrder, onOpen }: {
       <table role="grid" aria-label="Candidates" aria-rowcount={rows.length + 1}>
         <thead role="rowgroup">
           <tr role="row" aria-rowindex={1}>
-            {COLUMNS.map(({ name, title, about, term }) => (
+            {columns.map(({ name, title, about, term }) => (
               <th key={name} role="columnheader" scope="col" class={`col-${name}`} aria-sort={order.column !== name ? "none" : order.down ? "descending" : "ascending"}>
                 <button type="button" title={term ? GLOSSARY[term] : about} onClick={() => onOrder(nextOrder(order, name))}>
                   {title}<span class="arrow" aria-hidden="true">{order.column !== name ? "" : order.down ? "↓" : "↑"}</span>
@@ -225,7 +232,7 @@ function Rows({ rows, order, selected, onOrder, onOpen }: {
                 key={each.id + index} role="row" data-row={index} aria-rowindex={index + 2} aria-selected={each.id === selected}
                 tabIndex={index === focus ? 0 : -1} onClick={() => (setAt(index), onOpen(each.id))} onFocus={() => setAt(index)}
               >
-                {COLUMNS.map(({ name, show }) => <td key={name} role="gridcell" class={`col-${name}`}>{show(each)}</td>)}
+                {columns.map(({ name, show }) => <td key={name} role="gridcell" class={`col-${name}`}>{show(each)}</td>)}
               </tr>
             );
           })}

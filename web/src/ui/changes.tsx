@@ -7,6 +7,7 @@ import { look, title } from "../logic/components";
 import { type ChangeGroup, type ChangeOrder, componentOfKind, groupChanges, sumTokens } from "../logic/differences";
 import { plural, reasonText, relevance, whole } from "../logic/format";
 import { itemPath } from "../logic/routes";
+import { Explain } from "./help";
 import { OutcomeBadge } from "./outcome";
 
 const FEW = 8; // changes that need no folding
@@ -47,7 +48,7 @@ function List({ title: name, sign, tone, changes, groups, context }: {
 }) {
   return (
     <section class={`changes ${tone}`} aria-label={name}>
-      <h2><span aria-hidden="true">{sign}</span> {name}: {plural(changes.length, "candidate")}{changes.length > 0 && `, ${plural(sumTokens(changes), "token")}`}</h2>
+      <h2><span aria-hidden="true">{sign}</span> {name}: {plural(changes.length, "candidate")}{changes.length > 0 && `, ${plural(sumTokens(changes), "token")}`} {tone === "changed" && <Explain term="Form" />}</h2>
       {groups.map((group) => <Group key={group.component} group={group} isOpen={changes.length <= FEW || (tone !== "changed" && group.isLarge)} context={context} />)}
     </section>
   );

@@ -3,7 +3,7 @@
 import { signal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 
-import { GLOSSARY, type Term } from "../logic/glossary";
+import { GLOSSARY, type Term, withTerms } from "../logic/glossary";
 import { Dialog } from "./dialog";
 
 const SHORTCUTS: [string[], string][] = [
@@ -40,6 +40,11 @@ export function Explain({ term }: { term: Term }) {
       <span aria-hidden="true">?</span>
     </button>
   );
+}
+
+/** A sentence, with an explanation after the first use of each word of the glossary. */
+export function Explained({ text }: { text: string }) {
+  return <>{withTerms(text).map((piece, index) => <span key={index}>{piece.text}{piece.term && <> <Explain term={piece.term} /></>}</span>)}</>;
 }
 
 export function HelpDialog() {

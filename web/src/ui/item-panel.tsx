@@ -13,7 +13,7 @@ import { formatTime, formText, plural, reasonText, relevance, score, whole } fro
 import { memoryOwner } from "../logic/names";
 import { contextPath, itemPath, whatIfPath } from "../logic/routes";
 import { explain, origin, place, unusedTokens } from "../logic/why";
-import { Explain } from "./help";
+import { Explain, Explained } from "./help";
 import { MemoryDialog } from "./memory-dialog";
 import { FormMark, OUTCOME_TEXT, OutcomeBadge } from "./outcome";
 import { Loaded } from "./states";
@@ -86,7 +86,7 @@ function DecisionText({ decision, view, context }: { decision: Decision; view: I
   const source = origin(decision);
   return (
     <>
-      <p><b>{sentence(OUTCOME_TEXT[decision.outcome])}</b> {explain(decision, context, view.remedies)}</p>
+      <p><b>{sentence(OUTCOME_TEXT[decision.outcome])}</b> <Explained text={explain(decision, context, view.remedies)} /></p>
       {source && <p class="small">It was a candidate because {source}.</p>}
       {included(decision) && view.required_window !== null && <p class="small">It would also be included with a window of {plural(view.required_window, "token")}. This one has {whole(context.window)}.</p>}
     </>
@@ -200,7 +200,7 @@ function RemedyText({ remedy, context }: { remedy: Remedy; context: ContextView 
   if (remedy.change === "window") {
     return <><a href={whatIfPath(context.id, { window: String(remedy.window) })}>A window of <b class="num">{whole(remedy.window ?? 0)}</b> tokens</a> instead of {whole(context.window)}. {costText(remedy)}</>;
   }
-  return <><a href={whatIfPath(context.id, { price: remedy.price ?? "" })}>The price of tokens “{remedy.price}”</a>{remedy.price === "full" && ", which takes whatever fits"}. {costText(remedy)}</>;
+  return <><a href={whatIfPath(context.id, { price: remedy.price ?? "" })}>The price of tokens “{remedy.price}”</a> <Explain term="Price" />{remedy.price === "full" && ", which takes whatever fits"}. {costText(remedy)}</>;
 }
 
 function costText({ tokens, left }: Remedy): string {
@@ -216,7 +216,7 @@ function Details({ view, decision, context }: { view: ItemView; decision: Decisi
         <div><dt>Tokens</dt><dd class="num">{whole(decision.tokens)}{included(decision) && decision.cost !== decision.tokens && ` (${whole(decision.cost)} with its label or role)`}</dd></div>
         {decision.form !== "full" && <div><dt>Form <Explain term="Form" /></dt><dd>{formText(decision)}<FormCosts decision={decision} /></dd></div>}
         {decision.outcome !== "kept" && <div><dt>Recall as</dt><dd><code>{view.handle}</code></dd></div>}
-        {decision.pool && <div><dt>Pool <Explain term="Pool" /></dt><dd>{decision.pool}{decision.rank > 0 && `, place ${place(decision, context.decisions)}`}</dd></div>}
+        {decision.pool && <div><dt>Pool <Explain term="Pool" /></dt><dd>{decision.pool}{decision.rank > 0 && <>, place {place(decision, context.decisions)} <Explain term="Place" /></>}</dd></div>}
         {decision.at > 0 && <div><dt>Date</dt><dd>{formatTime(decision.at)}</dd></div>}
         {decision.by && <div><dt>{decision.outcome === "duplicate" ? "Same as" : "Covered by"}</dt><dd><a href={itemPath(context.id, decision.by)}><code>{decision.by}</code></a></dd></div>}
         {decision.group && decision.group !== decision.id && <div><dt>Grouped with</dt><dd><a href={itemPath(context.id, decision.group)}><code>{decision.group}</code></a></dd></div>}

@@ -12,6 +12,7 @@ import { tabPath } from "../logic/routes";
 import { apiCurl, requestCurl, requestPython } from "../logic/snippets";
 import { CopyButton } from "./copy";
 import { Fold } from "./fold";
+import { Explain } from "./help";
 import { Loaded } from "./states";
 
 const EDGE = 4; // rows at either end of a long request
@@ -56,7 +57,7 @@ function Messages({ view, found }: { view: ContextView; found: RequestMessages }
   const rows = (list: Row[]) => list.map((row) => <RequestRow key={rowKey(row)} row={row} view={view} byId={byId} />);
   return (
     <>
-      <p class="small muted">{plural(found.messages.length, "message")}, {plural(view.tokens, "token")} ({view.basis}){found.other_tokens > 0 && `, with ${whole(found.other_tokens)} of tools and format`}. Click a message to see all of it. Gray lines are what was left out or cut.</p>
+      <p class="small muted">{plural(found.messages.length, "message")}, {plural(view.tokens, "token")} ({view.basis}){found.other_tokens > 0 && `, with ${whole(found.other_tokens)} of tools and format`}. Click a message to see all of it. Gray lines are what was left out or cut.{view.decisions.some((each) => each.form !== "full") && <> Cut items have a shorter form. <Explain term="Form" /></>}</p>
       <ol class="prompt" aria-label="Messages of the request">
         {rows(first)}
         {all ? rows(middle) : middle.length > 0 && <li class="elided"><button type="button" class="quiet" onClick={() => setAll(true)}>Show {collapsedText(middle)}</button></li>}
