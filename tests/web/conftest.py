@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,6 +23,9 @@ from web import world
 
 WEB = Path(__file__).parents[2] / "web"
 PAGE = Path(brimful.server.__file__).parent / "static" / "index.html"
+SIZE = {"width": 1280, "height": 900}
+SHARED = {"shop", "site", "guarded", "operated"}
+"""Fixtures of what many tests visit."""
 PATIENCE = 30_000  # milliseconds until something that does not come is taken to fail
 AXE = WEB / "node_modules" / "axe-core" / "axe.min.js"
 
@@ -76,9 +80,9 @@ def chromium():
 
     For one file at a time: as long as it runs, this thread has an event loop, and no other test could start its own.
     """
-    found = shutil.which("chromium")
+    found = shutil.which("chromium-headless-shell") or shutil.which("chromium")
     if found is None:
-        pytest.skip("the browser's tests need chromium: apt-get install chromium")
+        pytest.skip("the browser's tests need chromium: apt-get install chromium-headless-shell")
     if not PAGE.is_file():
         pytest.skip("the page is not built: make web")
     with sync_playwright() as starting:
@@ -110,26 +114,52 @@ class Watched:
     def unexpected(self):
         return [fault for fault in self.faults if not any(word in fault for word in self.allowed)]
 
+    def clear(self, context):
+        """Make the page like a new one: empty, with nothing stored, nothing under the pointer, and its first size."""
+        self.page.evaluate("localStorage.clear(), sessionStorage.clear()")
+        self.page.goto("about:blank")
+        self.page.mouse.move(0, 0)
+        self.page.emulate_media(color_scheme=context.get("color_scheme", "light"))
+        self.page.set_viewport_size(context.get("viewport", SIZE))
+        self.faults.clear()
+
+
+@pytest.fixture(scope="module")
+def idle_pages():
+    """Pages that tests have left, by server and options. A new one takes the browser longer than most tests need it."""
+    return defaultdict(list)
+
 
 @pytest.fixture
-def visit(chromium):
-    """Open a page of a server; at the end nothing may have gone wrong in it."""
+def visit(request, chromium, idle_pages):
+    """Open a page of a server; at the end nothing may have gone wrong in it.
+
+    Pages of servers that more tests visit are used again. A test that changes more than `Watched.clear` undoes closes
+    its page.
+    """
     opened = []
 
     def open_page(address, path="/", *, allowed=(), **context):
-        new = chromium.new_context(base_url=address, **({"viewport": {"width": 1280, "height": 900}} | context))
-        new.set_default_timeout(PATIENCE)
-        page = new.new_page()
-        watched = Watched(page, address)
+        idle = idle_pages[address, repr(context)]
+        if not idle:
+            new = chromium.new_context(base_url=address, **({"viewport": SIZE} | context))
+            new.set_default_timeout(PATIENCE)
+            idle.append(Watched(new.new_page(), address))
+        watched = idle.pop()
         watched.allowed = allowed
-        opened.append((new, watched))
-        page.goto(path)
-        return page
+        opened.append((watched, idle, context))
+        watched.page.goto(path)
+        return watched.page
 
     yield open_page
-    for context, watched in opened:
-        context.close()
-        assert watched.unexpected() == []
+    for watched, idle, context in opened:
+        unexpected = watched.unexpected()
+        if unexpected or watched.page.is_closed() or not SHARED.intersection(request.fixturenames):
+            watched.page.context.close()
+        else:
+            watched.clear(context)
+            idle.append(watched)
+        assert unexpected == []
 
 
 @pytest.fixture(scope="session")

@@ -4,7 +4,7 @@ import httpx2
 import pytest
 from playwright.sync_api import expect
 
-from web.conftest import AXE, in_thread, served_here
+from web.conftest import AXE, PATIENCE, SIZE, Watched, in_thread, served_here
 from web.world import LOST, MISSED, say
 
 PAGES = {
@@ -45,6 +45,18 @@ def settle(page):
     expect(page.locator("[aria-busy=true]")).to_have_count(0)
 
 
+def move(page, path):
+    """Leave the page and go to another one as links do: without loading it."""
+    elsewhere = page.get_by_text("There is no page at /elsewhere.")
+    page.evaluate(MOVE, "/elsewhere")
+    elsewhere.wait_for()
+    page.evaluate(MOVE, path)
+    expect(elsewhere).to_have_count(0)
+    settle(page)
+
+
+MOVE = "path => { history.pushState(null, '', path); dispatchEvent(new PopStateEvent('popstate')); }"
+
 COLOR_RULES = ("color-contrast", "link-in-text-block")
 """All that a theme can change."""
 
@@ -56,20 +68,42 @@ def faults(page, rules=()):
     return [(each["id"], [node["target"] for node in each["nodes"]][:5]) for each in violations]
 
 
+@pytest.fixture(scope="module")
+def inspected(shop, chromium):
+    """A large page that has axe, and all that went wrong in it. Loading axe takes longer than running it."""
+    address, _, _ = shop
+    context = chromium.new_context(base_url=address, viewport=SIZE, color_scheme="light", bypass_csp=True)
+    context.set_default_timeout(PATIENCE)
+    watched = Watched(context.new_page(), address)
+    watched.page.goto("/")
+    watched.page.add_script_tag(path=AXE)
+    yield watched
+    context.close()
+
+
+@pytest.fixture
+def desk(inspected):
+    inspected.page.emulate_media(color_scheme="light")
+    yield inspected.page
+    assert inspected.unexpected() == []
+
+
 @pytest.mark.parametrize("name", PAGES)
-def test_axe_finds_nothing_and_pages_fit_on_a_phone(shop, visit, name):
-    address, _, contexts = shop
-    page = visit(address, PAGES[name].format(*reversed(contexts)), color_scheme="light", bypass_csp=True)
-    root = page.locator("html")
-    settle(page)
+def test_axe_finds_nothing(shop, desk, name):
+    _, _, contexts = shop
+    move(desk, PAGES[name].format(*reversed(contexts)))
+    root = desk.locator("html")
     expect(root).to_have_attribute("data-theme", "light")
-    page.add_script_tag(path=AXE)
-    assert faults(page) == []
-    page.emulate_media(color_scheme="dark")
+    assert faults(desk) == []
+    desk.emulate_media(color_scheme="dark")
     expect(root).to_have_attribute("data-theme", "dark")
-    assert faults(page, COLOR_RULES) == []
-    page.set_viewport_size(PHONE)
-    page.reload()
+    assert faults(desk, COLOR_RULES) == []
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_pages_fit_on_a_phone(shop, visit, name):
+    address, _, contexts = shop
+    page = visit(address, PAGES[name].format(*reversed(contexts)), viewport=PHONE)
     settle(page)
     assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
     for link in page.get_by_role("navigation", name="Pages").get_by_role("link").all():
@@ -109,14 +143,12 @@ def test_each_part_of_a_context_has_at_most_two_screens_on_a_phone(shop, visit, 
 
 
 @pytest.mark.parametrize("opener", ["New memory", "Edit mem-0", "Remove mem-0"])
-def test_axe_finds_nothing_in_dialogs(shop, visit, opener):
-    address, _, _ = shop
-    page = visit(address, "/memories", bypass_csp=True)
-    page.get_by_role("button", name=opener).click()
-    expect(page.get_by_role("dialog")).to_be_visible()
-    expect(page.get_by_text("counting…")).to_have_count(0)
-    page.add_script_tag(path=AXE)
-    assert faults(page) == []
+def test_axe_finds_nothing_in_dialogs(desk, opener):
+    move(desk, "/memories")
+    desk.get_by_role("button", name=opener).click()
+    expect(desk.get_by_role("dialog")).to_be_visible()
+    expect(desk.get_by_text("counting…")).to_have_count(0)
+    assert faults(desk) == []
 
 
 def test_words_are_explained_where_they_appear(shop, visit):
@@ -210,16 +242,19 @@ def long_names(tmp_path_factory):
         yield address, in_thread(say(store, LONG, room=LONG))
 
 
-@pytest.mark.parametrize("width", [390, 1440])
-def test_long_names_do_not_widen_pages(long_names, visit, width):
+def test_long_names_do_not_widen_pages(long_names, visit):
     address, context = long_names
-    page = visit(address, viewport={"width": width, "height": 844}, allowed=("404",))
+    page = visit(address, allowed=("404",))
     lists = ("/", "/rooms", "/personas", "/memories", "/lorebooks", "/diff", "/stats")
     single = (f"/rooms/{LONG}", f"/personas/{LONG}", f"/lorebooks/{LONG}", f"/diff/{context}/{context}")
-    wide = []
-    for path in (*lists, *single, f"/contexts/{context}", f"/contexts/{context}/what-if", f"/messages/{LONG}"):
+    paths = (*lists, *single, f"/contexts/{context}", f"/contexts/{context}/what-if", f"/messages/{LONG}")
+    widths = []
+    for path in paths:
+        page.set_viewport_size({"width": 390, "height": 844})
         page.goto(path)
         settle(page)
-        if page.evaluate("document.documentElement.scrollWidth") > width:
-            wide.append(path)
-    assert wide == []
+        widths.append((path, page.evaluate("document.documentElement.scrollWidth")))
+        page.set_viewport_size({"width": 1440, "height": 844})
+        move(page, path)
+        widths.append((path, page.evaluate("document.documentElement.scrollWidth")))
+    assert widths == [(path, width) for path in paths for width in (390, 1440)]

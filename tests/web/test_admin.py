@@ -12,10 +12,10 @@ from web.conftest import in_thread, served_here
 CHAT = {"model": "gpt-4o", "user": "ada", "messages": [{"role": "user", "content": "Is it open?"}]}
 
 
-@pytest.fixture
-def operated(tmp_path):
-    """A server with two keys, one of them revoked, a limited user, and a job that failed."""
-    store = f"sqlite:///{tmp_path}/brimful.db"
+@pytest.fixture(scope="module")
+def operated(tmp_path_factory):
+    """A server with two keys, one of them revoked, a limited user, and a job that failed; and its store."""
+    store = f"sqlite:///{tmp_path_factory.mktemp('operated')}/brimful.db"
     in_thread(world.support(store, tenant="acme", turns=1))
 
     async def prepare():
@@ -30,11 +30,11 @@ def operated(tmp_path):
 
     secret = in_thread(prepare())
     with served_here(store, require_keys=True) as address:
-        yield address, secret
+        yield address, store, secret
 
 
 def test_an_operator_sees_keys_spend_limits_and_jobs(operated, visit):
-    address, secret = operated
+    address, _, secret = operated
     page = visit(address, "/admin", allowed=("401",))
     dialog = page.get_by_role("dialog", name="API key required")
     dialog.get_by_label("API key", exact=True).fill(secret)
@@ -52,11 +52,11 @@ def test_an_operator_sees_keys_spend_limits_and_jobs(operated, visit):
     assert secret.rpartition(".")[2] not in page.content()
 
 
-def test_a_reader_has_no_admin_page(operated, visit, tmp_path):
-    address, _ = operated
+def test_a_reader_has_no_admin_page(operated, visit):
+    address, store, _ = operated
 
     async def reader():
-        async with connect(f"sqlite:///{tmp_path}/brimful.db") as database:
+        async with connect(store) as database:
             return (await database.api_keys("acme").create(name="reader", scopes=["read"], at=1.0))[1]
 
     page = visit(address, allowed=("401",))

@@ -20,10 +20,10 @@ def made_key(store, tenant, *scopes):
     return in_thread(create())
 
 
-@pytest.fixture
-def guarded(tmp_path):
-    """A server with keys: a support case of one tenant, and an empty house of another."""
-    store = f"sqlite:///{tmp_path}/brimful.db"
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory):
+    """A server with keys: a support case of one tenant, and an empty house of another. No test changes a record."""
+    store = f"sqlite:///{tmp_path_factory.mktemp('guarded')}/brimful.db"
     in_thread(world.support(store, tenant="acme", turns=1))
     with served_here(store, require_keys=True) as address:
         yield address, store

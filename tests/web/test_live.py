@@ -6,7 +6,8 @@ import sys
 
 from playwright.sync_api import expect
 
-from web.conftest import served, served_here
+from web.conftest import in_thread, served, served_here
+from web.world import say
 
 SAY = (sys.executable, "-m", "web.world")
 
@@ -42,7 +43,7 @@ def test_a_paused_list_catches_up_when_resumed(own_shop, visit):
     expect(page.get_by_text("live", exact=True)).to_be_visible()
     page.get_by_role("button", name="Pause").click()
     with page.expect_event("requestfinished", lambda request: "/contexts/ctx" in request.url) as _:
-        id = elsewhere(store, "Who sees me?")
+        id = in_thread(say(store, "Who sees me?"))
         page.evaluate("id => fetch('/brimful/v1/contexts/' + id).then(r => r.text())", id)
     expect(page.get_by_text("paused, 1 new")).to_be_visible()
     expect(rows).to_have_count(1)

@@ -8,29 +8,38 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
+from web.conftest import SIZE
 from web.test_accessibility import PHONE
 
 SITE = Path(__file__).parents[2] / "build" / "site"
 DIAGRAMS = ("explanation/how-it-works.html", "explanation/prompt-caches.html", "scaling.html")
-PAGES = ("index.html", "reference/engine.html", "reference/http.html", *DIAGRAMS)
+PAGES = ("index.html", "reference/engine.html", "reference/http.html", "reference/modules.html")
+
+
+@pytest.fixture(scope="module")
+def site():
+    if not (SITE / "index.html").is_file():
+        pytest.skip("the site is not built: make docs")
+    return SITE
 
 
 @pytest.fixture
-def read(visit):
+def read(site, visit):
     """Open a page of the site. The fixture `visit` fails if the page requests anything from elsewhere."""
-    if not (SITE / "index.html").is_file():
-        pytest.skip("the site is not built: make docs")
 
     def open_page(path, **context):
-        return visit(f"{SITE.as_uri()}/", path, **context)
+        return visit(f"{site.as_uri()}/", path, **context)
 
     return open_page
 
 
-def test_no_page_refers_to_a_file_elsewhere(read):
-    read("index.html")
+def fits(page):
+    return page.evaluate("document.documentElement.scrollWidth") <= page.viewport_size["width"]
+
+
+def test_no_page_refers_to_a_file_elsewhere(site):
     loads = re.compile(r"<(?:script|img|iframe|link)\b[^>]*(?:src|href)=\"(?:https?:)?//(?!brimful\.readthedocs\.io/)")
-    assert [page.name for page in SITE.rglob("*.html") if loads.search(page.read_text(encoding="utf-8"))] == []
+    assert [page.name for page in site.rglob("*.html") if loads.search(page.read_text(encoding="utf-8"))] == []
 
 
 def test_search_finds_a_page_without_a_server(read):
@@ -42,9 +51,11 @@ def test_search_finds_a_page_without_a_server(read):
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("path", DIAGRAMS)
-def test_diagrams_are_drawn(read, path, theme):
-    page = read(path, color_scheme=theme)
+def test_diagrams_are_drawn_and_fit_on_a_phone(read, path, theme):
+    page = read(path, color_scheme=theme, viewport=PHONE)
     expect(page.locator("pre.mermaid")).to_have_count(0)
+    assert fits(page)
+    page.set_viewport_size(SIZE)
     drawn = page.locator("div.mermaid")
     assert [drawn.nth(n).bounding_box()["height"] > 50 for n in range(drawn.count())] == [True] * drawn.count() != []
 
@@ -61,14 +72,12 @@ def test_the_theme_is_that_of_the_system_until_the_reader_chooses(read):
 
 @pytest.mark.parametrize("path", PAGES)
 def test_pages_fit_on_a_phone(read, path):
-    page = read(path, viewport=PHONE)
-    assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+    assert fits(read(path, viewport=PHONE))
 
 
 @pytest.mark.parametrize("module", ["testing", "models", "embedding", "providers", "telemetry", "lore", "stores"])
-def test_the_reference_has_every_name_of_a_module(read, module):
-    read("reference/modules.html")
-    inventory = zlib.decompress((SITE / "objects.inv").read_bytes().split(b"\n", 4)[4]).decode()
+def test_the_reference_has_every_name_of_a_module(site, module):
+    inventory = zlib.decompress((site / "objects.inv").read_bytes().split(b"\n", 4)[4]).decode()
     found = {line.partition(" ")[0] for line in inventory.splitlines()}
     names = import_module(f"brimful.{module}").__all__
     assert [name for name in names if f"brimful.{module}.{name}" not in found] == []

@@ -55,3 +55,4 @@ def test_playing_starts_over_and_stops_at_the_end(shop, visit):
         page.clock.run_for(1_300)
         expect(status).to_have_text(f"Context {at} of {len(contexts)}")
     expect(page.get_by_role("button", name="Play")).to_be_visible()
+    page.close()  # its clock stands still
