@@ -61,6 +61,17 @@ UNION ALL SELECT 'database', '', '', concat_ws(' ', datdba, datacl) FROM pg_data
 UNION ALL SELECT 'migration', name, checksum, '' FROM migrations
 ORDER BY 1, 2, 3, 4
 """
+# What changes with anything that SCHEMA returns, in a tenth of its time: how many rows of the catalogs were written,
+# what is written there in place, and what the catalogs of the whole server say about the database.
+WRITES = """
+SELECT (SELECT sum(pg_stat_get_tuples_inserted(oid) + pg_stat_get_tuples_updated(oid) + pg_stat_get_tuples_deleted(oid))
+        FROM pg_class WHERE relkind = 'r' AND NOT relisshared
+            AND (relnamespace = 'pg_catalog'::regnamespace OR oid = 'migrations'::regclass)),
+    (SELECT sum(reltuples) FROM pg_class WHERE relkind IN ('r', 'm') AND relnamespace = 'public'::regnamespace),
+    (SELECT array_agg(setconfig::text ORDER BY setrole) FROM pg_db_role_setting WHERE setdatabase = database.oid),
+    concat_ws(' ', datdba, datacl)
+FROM pg_database database WHERE datname = current_database()
+"""
 IS_LARGE = "SELECT pg_database_size(current_database()) > 16 * 1024 * 1024"
 DELETE_ALL = """
 DO $$
@@ -345,6 +356,7 @@ class Databases:
         self._lent = lent
         self._empty = []
         self._schema = None
+        self._writes = {}
         self._connections = {}
 
     @contextmanager
@@ -386,8 +398,10 @@ class Databases:
         connection = self._connect(name)
         try:
             connection.execute(END_OTHERS)
-            if connection.execute(SCHEMA).fetchall() != self._schema:
+            writes = connection.execute(WRITES).fetchone()
+            if writes != self._writes.get(name) and connection.execute(SCHEMA).fetchall() != self._schema:
                 return False
+            self._writes[name] = writes
         except psycopg.ProgrammingError:  # the schema, or the table of migrations, is not there
             return False
         if connection.execute(IS_LARGE).fetchone()[0]:
