@@ -25,19 +25,16 @@ PG_CONFIG ?=
 # The inspector's page, built from web/ into the package.
 PAGE := src/brimful/server/static/index.html
 PAGE_SOURCES := $(shell find web -name node_modules -prune -o -type f -print)
-# Plain tests that reach every branch of the core. Only these are measured: measuring all tests takes twice as long, and
-# what generated examples reach is no promise.
+# Plain tests that reach every branch of the core.
 CORE_TESTS := tests/core tests/views tests/policies tests/packagers tests/wires tests/assembly src/brimful/core
-# Tests run in one worker for each processor, and so many more or fewer. Each starts with a part of its own and helps the others
-# at the end, so that the fixtures of a file are made once.
-pytest = $(BIN)/python -m pytest --numprocesses $$($(BIN)/python -c 'import os; print(os.cpu_count() $(1))') --dist worksteal
-# Tests wait for servers and browsers, so there is one more.
-PYTEST = $(call pytest,+ 1)
+# Tests wait for servers and browsers, so there is one worker more than there are processors. Each starts with a part of its own
+# and helps the others at the end, so that the fixtures of a file are made once.
+PYTEST = $(BIN)/python -m pytest --numprocesses $$($(BIN)/python -c 'import os; print(1 + os.cpu_count())') --dist worksteal
 
 # Hundreds of tests start a process: compiled modules are kept, whatever the environment says.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo inspect screenshots test python-packages programs test-core test-page test-quick quick pgbouncer pooler integrations citus chaos search check lint docs web browser windows bench audit mcp-conformance release api sbom hashes format clean
+.PHONY: demo inspect screenshots test python-packages programs test-page test-quick quick pgbouncer pooler integrations citus chaos search check lint docs web browser windows bench audit mcp-conformance release api sbom hashes format clean
 
 demo: $(VENV)/.base $(VENV)/.server $(VENV)/.model
 	$(BIN)/python examples/demo.py
@@ -50,13 +47,14 @@ inspect: $(VENV)/.base $(VENV)/.server web
 screenshots: web browser $(VENV)/.dev
 	$(BIN)/python tools/screenshots.py
 
-# At the end, it says where the time went. A test that fails beside others on a busy machine runs once more, alone: a defect fails
-# again, and the log shows both.
+# At the end, it says where the time went, and which branches of the core no plain test reaches. A test that fails beside others on a
+# busy machine runs once more, alone: a defect fails again, and the log shows both.
 test:
 	$(MAKE) --jobs 2 --output-sync python-packages web programs
-	$(MAKE) --jobs 2 --output-sync test-core lint docs test-page
-	$(PYTEST) --ran '$(CORE_TESTS)' --times \
+	$(MAKE) --jobs 2 --output-sync lint docs test-page
+	$(PYTEST) --times --measured '$(CORE_TESTS)' --cov=brimful.core --cov-branch --cov-report= \
 	  || $(BIN)/python -m pytest --last-failed --last-failed-no-failures none
+	$(BIN)/coverage report --skip-covered --show-missing --fail-under=100
 
 # One after the other: two programs that install packages get in each other's way.
 python-packages:
@@ -66,11 +64,6 @@ python-packages:
 programs:
 	$(MAKE) browser
 	$(MAKE) pooler
-
-# One worker less than there are processors, since `make test` runs the linters beside it, which take as long.
-test-core: $(VENV)/.dev
-	$(call pytest,- 1) $(CORE_TESTS) -m 'not hypothesis' \
-	  --cov=brimful.core --cov-branch --cov-report=term-missing:skip-covered --cov-fail-under=100
 
 test-page: web/node_modules/.package-lock.json
 	npm --prefix web test

@@ -9,13 +9,18 @@ import os
 import shutil
 import sys
 from collections import Counter
+from collections.abc import Generator
+from importlib import import_module
 from itertools import chain
 from pathlib import Path, PurePath
+from pkgutil import iter_modules
 
 import pytest
 import stamina
 from hypothesis import HealthCheck, is_hypothesis_test, settings
 from hypothesis.internal.conjecture import providers
+
+from brimful import core
 
 pytest_plugins = ("databases", "llama", "poolers")
 
@@ -41,15 +46,40 @@ os.environ["SSL_CERT_DIR"] = os.devnull
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--times", action="store_true", help="show how long the tests of each folder took")
-    parser.addoption("--ran", default="", help="folders of which only the property tests are left to run")
+    parser.addoption("--measured", default="", help="folders in which --cov measures plain tests, and no others")
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    folders = tuple(f"{folder}/" for folder in config.getoption("--ran").split())
-    ran = {item for item in items if item.nodeid.startswith(folders) and not is_hypothesis_test(item.obj)}
-    if ran:
-        config.hook.pytest_deselected(items=list(ran))
-        items[:] = [item for item in items if item not in ran]
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file() -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
+    """Look for doctests in the package only: to look into thousands of tests for them takes seconds of each worker."""
+    return [collector for collector in (yield) if type(collector) is pytest.Module]
+
+
+class MeasuresSomeTests:
+    """Measures what plain tests of some folders reach: to measure all takes twice as long.
+
+    What generated examples reach is no promise.
+    """
+
+    def __init__(self, folders: tuple[str, ...]) -> None:
+        self._folders = folders
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionstart(self, session: pytest.Session) -> None:
+        for module in iter_modules(core.__path__, "brimful.core."):
+            import_module(module.name)
+        session.config.pluginmanager.get_plugin("_cov").cov_controller.pause()
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
+        if not item.nodeid.startswith(self._folders) or is_hypothesis_test(getattr(item, "obj", None)):
+            return (yield)
+        coverage = item.config.pluginmanager.get_plugin("_cov").cov_controller
+        coverage.resume()
+        try:
+            return (yield)
+        finally:
+            coverage.pause()
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest's own for subtests
@@ -96,6 +126,8 @@ def pytest_configure(config: pytest.Config) -> None:
     reporter = config.pluginmanager.get_plugin("terminalreporter")
     if reporter is not None and not sys.stdout.isatty():
         config.pluginmanager.register(FailuresAtOnce(reporter))
+    if folders := config.getoption("--measured").split():
+        config.pluginmanager.register(MeasuresSomeTests(tuple(f"{folder}/" for folder in folders)))
     if config.getoption("--hypothesis-profile") != "search":
         providers.is_local_module_file = lambda _path: False
 
