@@ -323,8 +323,20 @@ class Run:
         return sum(len(text) * (1 - 0.9 * share) for text, share in zip(self.texts, [0, *self.shares], strict=True))
 
 
-@pytest.mark.parametrize("every", [STEPS, 10])
-@WIRES
+# In one loop, and with a turn of the user after every ten steps: both where calls have ids, and where they have none.
+@pytest.mark.parametrize(
+    ("wire", "every"),
+    [
+        (Chat(), STEPS),
+        (Chat(), 10),
+        (Gemini(), STEPS),
+        (Gemini(), 10),
+        (Anthropic(), 10),
+        (Responses(), STEPS),
+        (Ollama(), 10),
+    ],
+    ids=lambda each: str(each) if isinstance(each, int) else type(each).__name__.lower(),
+)
 def test_an_agent_is_served_as_in_fit_mode(start, upstream, wire, every):
     runs = {}
     for mode in ("fit", "remember"):
