@@ -52,6 +52,7 @@ CHATS = [
     ("POST", "/fit", {"request": {"model": "gpt-4o", "messages": [{"role": "user", "content": "x"}]}}),
     ("POST", "/contexts/{id}/usage", {"prompt": 9}),
 ]
+ANSWERS = [("POST", "/contexts/{id}/answer", {"window": 3_000})]
 WRITES = [
     ("POST", "/rooms", {"id": "x"}),
     ("POST", "/rooms/tea/room/messages", {"content": "x"}),
@@ -128,7 +129,7 @@ def keyed_client(start, tmp_path):
 
 
 def test_every_operation_needs_a_key(keyed):
-    for method, path, body in (*READS, *CHATS, *WRITES, *KEYS, ("GET", "/events", None)):
+    for method, path, body in (*READS, *CHATS, *ANSWERS, *WRITES, *KEYS, ("GET", "/events", None)):
         answer = keyed(None, method, path, body)
         assert (answer.status_code, answer.json()["error"]["code"]) == (401, "invalid_api_key"), path
 
@@ -166,8 +167,9 @@ def test_managing_keys_needs_the_scope_keys(keyed):
 
 
 def test_answering_again_needs_the_scopes_chat_and_read(keyed, start, tmp_path):
+    [(method, path, body)] = ANSWERS
     for scope in ("read", "write", "chat"):
-        assert keyed(("acme", scope), "POST", "/contexts/{id}/answer", {}).status_code == 403, scope
+        assert keyed(("acme", scope), method, path, body).status_code == 403, scope
 
     async def prepare():
         async with connect(store_of(tmp_path)) as database:
@@ -176,7 +178,8 @@ def test_answering_again_needs_the_scopes_chat_and_read(keyed, start, tmp_path):
     headers = {"authorization": f"Bearer {asyncio.run(prepare())}"}
     [row, *_] = keyed(("acme", "read"), "GET", "/contexts").json()["contexts"]
     client = start(require_keys=True, remember={"embedder": "none"})
-    assert client.post(f"{ROOT}/contexts/{row['id']}/answer", json={}, headers=headers).status_code == 200
+    where = ROOT + path.replace("{id}", row["id"])
+    assert client.request(method, where, json=body, headers=headers).status_code == 200
 
 
 LEARN = {"messages": ["I love tea."], "user": "ada", "model": "gpt-4o"}

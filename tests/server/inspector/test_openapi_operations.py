@@ -9,7 +9,7 @@ from brimful.server.inspector.operations import OPERATIONS
 from brimful.server.openapi import openapi_document
 from brimful.stores import connect
 from server.inspector.conftest import ROOT, store_of
-from server.inspector.test_access_control import CHATS, KEYS, READS, WRITES
+from server.inspector.test_access_control import ANSWERS, CHATS, KEYS, READS, WRITES
 from server.upstream import chat_answer
 
 DESCRIBED = json.loads(openapi_document())
@@ -27,6 +27,7 @@ PATHS = {
     "/rooms/tea/room/recall?query=tea": "/rooms/{id}/recall",
     "/rooms/tea/room/janitor": "/rooms/{id}/janitor",
     "/messages/m1": "/messages/{id}",
+    "/answers/first/feedback": "/answers/{id}/feedback",
     "/personas/nova": "/personas/{id}",
     "/memories?prefix=none": "/memories",
     "/memories/nuts": "/memories/{id}",
@@ -57,7 +58,7 @@ LEARNS += [("POST", "/learn/undo", {})]
 
 def test_responses_match_their_schemas(client, kept, upstream):
     upstream.answers = [chat_answer('{"facts": [{"text": "Ada lives in Rome.", "messages": [1]}]}')]
-    for method, path, body in (*LEARNS, *READS, *CHATS, *ADMIN, *WRITES):
+    for method, path, body in (*LEARNS, *READS, *CHATS, *ANSWERS, *ADMIN, *WRITES):
         answer = client.request(method, ROOT + path.replace("{id}", kept.first), json=body)
         data = operation(method, path)
         assert answer.status_code < 400, (path, answer.text)
@@ -84,7 +85,8 @@ def test_responses_about_keys_match_their_schemas(start, tmp_path):
 
 
 def test_all_operations_but_the_stream_are_tested():
-    tried = {(method, PATHS.get(path, path)) for method, path, _ in (*LEARNS, *READS, *CHATS, *WRITES, *ADMIN, *KEYS)}
+    rows = (*LEARNS, *READS, *CHATS, *ANSWERS, *WRITES, *ADMIN, *KEYS)
+    tried = {(method, PATHS.get(path, path)) for method, path, _ in rows}
     there = {(each.method, each.described_path.removeprefix(ROOT)) for each, _ in OPERATIONS}
     assert there - tried == {("GET", "/events")}
 

@@ -156,9 +156,9 @@ def test_a_context_is_answered_again_and_nothing_is_stored(answer_again, get, up
 
 
 def test_it_is_answered_with_other_settings_and_a_pin(answer_again, get, upstream, kept):
-    small = answer_again(window=1_500, policy="window")
+    small = answer_again(window=1_500)
     assert small["tokens"] < get(f"/contexts/{kept.first}")["tokens"]
-    answer_again(window=1_500, policy="window", model="gpt-4o-mini", pin=["m3"])
+    answer_again(window=1_500, model="gpt-4o-mini", pin=["m3"])
     assert [body["model"] for body in upstream.bodies] == ["gpt-4o", "gpt-4o-mini"]
     assert ["Turn 3:" in str(body["messages"]) for body in upstream.bodies] == [False, True]
 
