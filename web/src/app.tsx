@@ -8,8 +8,6 @@ import { useFeatures } from "./api/features";
 import type { Page } from "./logic/routes";
 import { ContextPage } from "./pages/context";
 import { ContextsPage } from "./pages/contexts";
-import { LorebookPage } from "./pages/lorebook";
-import { LorebooksPage } from "./pages/lorebooks";
 import { MemoriesPage } from "./pages/memories";
 import { MessagePage } from "./pages/message";
 import { PersonaPage, PersonasPage } from "./pages/personas";
@@ -25,6 +23,8 @@ import { SearchDialog } from "./ui/search-dialog";
 import { Heading } from "./ui/states";
 
 const AuditPage = later(() => import("./pages/audit").then((page) => page.AuditPage));
+const LorebookPage = later(() => import("./pages/lorebook").then((page) => page.LorebookPage));
+const LorebooksPage = later(() => import("./pages/lorebooks").then((page) => page.LorebooksPage));
 const DiffPage = later(() => import("./pages/diff").then((page) => page.DiffPage));
 const StatsPage = later(() => import("./pages/stats").then((page) => page.StatsPage));
 const TimelinePage = later(() => import("./pages/timeline").then((page) => page.TimelinePage));

@@ -18,11 +18,13 @@ import { Candidates } from "../ui/candidates";
 import { FoldSection } from "../ui/fold";
 import { Explain } from "../ui/help";
 import { ItemPanel } from "../ui/item-panel";
+import { later } from "../ui/later";
 import { Kinds, Pools } from "../ui/pools";
-import { RequestView } from "../ui/request";
 import { RunLinks } from "../ui/run-place";
 import { Heading, Loaded } from "../ui/states";
 import { Treemap } from "../ui/treemap";
+
+const RequestView = later(() => import("../ui/request").then((part) => part.RequestView));
 
 export function ContextPage({ id }: { id: string }) {
   const read = useResource<ContextView>(path`/contexts/${id}`);
