@@ -4,7 +4,8 @@ import type { Step } from "../src/api/runs";
 import type { ContextRow, Decision, RunView } from "../src/api/types";
 import { nothingLeftOut, outcomes } from "../src/logic/candidates";
 import { mergeRows } from "../src/logic/feed";
-import { bars, callNames, callText, choices, chosen, includedText, newerRun, notesOf, runFacts, stepText, sumTimes, timesOf, totalTime } from "../src/logic/runs";
+import { includedText, newerRun, runFacts } from "../src/logic/run-facts";
+import { bars, callNames, callText, choices, chosen, notesOf, stepText, sumTimes, timesOf, totalTime } from "../src/logic/runs";
 
 const NOTE = { kind: "calibration", text: "counts were adjusted", facts: {} };
 

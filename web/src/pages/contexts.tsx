@@ -11,7 +11,7 @@ import { mergeRows, matches, type ContextFilter } from "../logic/feed";
 import { ago, formatTime, isoTime, money, percent, plural, seconds, whole } from "../logic/format";
 import { personaName, roomName } from "../logic/names";
 import { contextPath, diffPath, roomPath, runPath, timelinePath } from "../logic/routes";
-import { includedText, newerRun, runFacts } from "../logic/runs";
+import { includedText, newerRun, runFacts } from "../logic/run-facts";
 import { setQuery, route } from "../router";
 import { BarLegend, BudgetUse, ExchangeLines, WindowBar } from "../ui/bar";
 import { Choice, NameField } from "../ui/fields";

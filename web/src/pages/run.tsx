@@ -1,5 +1,7 @@
 /** One run of an agent: its task, and its steps with what each did, its tokens, its cost and its time. */
 
+import "../styles/run.css";
+
 import { useEffect, useMemo } from "preact/hooks";
 
 import { path } from "../api/client";
@@ -9,7 +11,8 @@ import type { RunDetail, Step, StepTimes } from "../api/runs";
 import { formatTime, money, percent, plural, seconds, short, whole } from "../logic/format";
 import { personaName, roomName } from "../logic/names";
 import { contextPath, roomPath, timelinePath } from "../logic/routes";
-import { bars, callText, choices, chosen, includedText, notesOf, PARTS, promptOf, stepText, sumTimes, timesOf, totalTime } from "../logic/runs";
+import { includedText } from "../logic/run-facts";
+import { bars, callText, choices, chosen, notesOf, PARTS, promptOf, stepText, sumTimes, timesOf, totalTime } from "../logic/runs";
 import { route, setQuery } from "../router";
 import { Heading, Loaded } from "../ui/states";
 
