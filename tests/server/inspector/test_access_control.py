@@ -1,6 +1,7 @@
 """Access to the inspector API: keys, scopes, tenants and origins."""
 
 import asyncio
+import shutil
 
 import httpx2
 import pytest
@@ -89,14 +90,14 @@ KEYS = [
 ]
 
 
-@pytest.fixture
-def keyed(start, tmp_path):
-    """Return a server that needs keys, two tenants' stories, and keys for them."""
-    url = store_of(tmp_path)
+@pytest.fixture(scope="module")
+def keyed_store(tmp_path_factory):
+    """Return a folder with two tenants' stories, the stories, keys for them, and the id of a spare key."""
+    folder = tmp_path_factory.mktemp("keyed")
 
     async def prepare():
-        stories = {tenant: await tell_story(url, tenant) for tenant in ("acme", "other")}
-        async with connect(url) as database:
+        stories = {tenant: await tell_story(store_of(folder), tenant) for tenant in ("acme", "other")}
+        async with connect(store_of(folder)) as database:
             made = {}
             acme = [("acme", [scope]) for scope in ("read", "write", "chat", "admin", "keys")]
             for tenant, scopes in (*acme, ("other", ["read"]), ("other", ["keys"])):
@@ -104,7 +105,14 @@ def keyed(start, tmp_path):
             spare, _ = await database.api_keys("acme").create(name="spare", scopes=["chat"], at=1.0)
             return stories, made, spare.id
 
-    stories, keys, spare = asyncio.run(prepare())
+    return folder, *asyncio.run(prepare())
+
+
+@pytest.fixture
+def keyed(start, keyed_store, tmp_path):
+    """Return a function that asks a server that needs keys."""
+    folder, stories, keys, spare = keyed_store
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
     client = start(require_keys=True, remember={"embedder": "none"})
 
     def ask(who, method, path, body=None):

@@ -266,7 +266,7 @@ def test_the_next_turn_does_not_know_of_the_recall(serve):
 class Agent:
     """A scripted model that looks up many things, and then needs an early one again, which it knows only by recall."""
 
-    def __init__(self, steps=40):
+    def __init__(self, steps=28):
         self._steps = steps
         self._step = 0
 
@@ -289,7 +289,7 @@ def test_an_agent_recalls_what_it_saw_far_before_its_window_in_openais_form(serv
     agent = Agent()
     proxy = serve(*[agent] * 60)
     tool = {"type": "function", "function": {"name": "look_up", "parameters": {"type": "object"}}}
-    messages = [{"role": "user", "content": "Look up 40 items, and tell me the price of item_3."}]
+    messages = [{"role": "user", "content": "Look up 28 items, and tell me the price of item_3."}]
     while (message := proxy.chat(messages=messages, tools=[tool]).choices[0].message).tool_calls:
         messages.append(message)
         for each in message.tool_calls:
@@ -297,14 +297,15 @@ def test_an_agent_recalls_what_it_saw_far_before_its_window_in_openais_form(serv
             text = look_up(**json.loads(each.function.arguments))
             messages.append({"role": "tool", "tool_call_id": each.id, "content": text})
     assert message.content == f"It costs price_3_{3 * 7919}."
-    assert len(proxy.model.requests) == 42
+    assert len(proxy.model.requests) == 30
+    assert "Shelf 3 has" not in json.dumps(proxy.model.requests[-2])  # whose answer is the recall
 
 
 def test_an_agent_recalls_what_it_saw_far_before_its_window_in_anthropics_form(serve):
     agent = Agent()
     proxy = serve(*[agent] * 60)
     tool = {"name": "look_up", "input_schema": {"type": "object"}}
-    messages = [{"role": "user", "content": "Look up 40 items, and tell me the price of item_3."}]
+    messages = [{"role": "user", "content": "Look up 28 items, and tell me the price of item_3."}]
     while (answer := proxy.stream_message(messages=messages, tools=[tool])[1]).stop_reason == "tool_use":
         results = [
             {"type": "tool_result", "tool_use_id": block.id, "content": look_up(**block.input)}
@@ -312,6 +313,7 @@ def test_an_agent_recalls_what_it_saw_far_before_its_window_in_anthropics_form(s
         ]
         messages += [{"role": "assistant", "content": answer.content}, {"role": "user", "content": results}]
     assert answer.content[-1].text == f"It costs price_3_{3 * 7919}."
+    assert "Shelf 3 has" not in json.dumps(proxy.model.requests[-2])
 
 
 # -- responses -------------------------------------------------------------------------------------------------------
