@@ -1,5 +1,6 @@
 """A command that fails never exits with 0, says why in one line, and changes nothing."""
 
+import shutil
 import sqlite3
 from contextlib import closing
 
@@ -79,10 +80,18 @@ def records():
         return {name: base.execute(f"SELECT count(*) FROM {name}").fetchone() for name in tables}  # noqa: S608
 
 
+@pytest.fixture(scope="module")
+def store_with_a_message(tmp_path_factory):
+    file = tmp_path_factory.mktemp("hall") / "brimful.db"
+    done = CliRunner().invoke(app, ["message", "add", "Hello", "--room", "hall", "--db", str(file)])
+    assert done.exit_code == 0, done.output
+    return file
+
+
 @pytest.mark.parametrize("line", FAILING)
-def test_a_failure_is_no_success(line, run, monkeypatch):
+def test_a_failure_is_no_success(line, store_with_a_message, monkeypatch):
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    run("message", "add", "Hello", "--room", "hall")
+    shutil.copy(store_with_a_message, "brimful.db")
     before = records()
     args = [NO_STORE if each == "{none}" else each for each in line.split()]
     result = CliRunner().invoke(app, args, input="hi\n", prog_name="brimful")

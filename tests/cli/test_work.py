@@ -110,29 +110,19 @@ def test_a_model_for_summaries_needs_jobs_of_that_kind(run):
     assert run("work", "--once", "--model", "gpt-4o-mini", "--kinds", "summarize").stdout == "0 jobs done\n"
 
 
-def test_a_signal_stops_it():
-    post("acme")
-    with subprocess.Popen(
-        [sys.executable, "-m", "brimful", "work", "--db", URL, "--json"], stdout=subprocess.PIPE
-    ) as worker:
-        assert json.loads(worker.stdout.readline())["outcome"] == "done"
-        worker.send_signal(signal.SIGTERM)
-        assert worker.wait(timeout=120) == 0
-    assert progress("acme") == (3, 0)
-
-
-def test_a_heartbeat_shows_that_it_lives(run, tmp_path):
+def test_a_heartbeat_shows_that_it_lives_and_a_signal_stops_it(run, tmp_path):
     post("acme")
     heartbeat = tmp_path / "alive"
     with subprocess.Popen(
         [sys.executable, "-m", "brimful", "work", "--db", URL, "--heartbeat", str(heartbeat), "--json"],
         stdout=subprocess.PIPE,
     ) as worker:
-        worker.stdout.readline()
+        assert json.loads(worker.stdout.readline())["outcome"] == "done"
         while not heartbeat.exists():
             assert worker.poll() is None
         worker.send_signal(signal.SIGTERM)
         assert worker.wait(timeout=120) == 0
+    assert progress("acme") == (3, 0)
     missing = tmp_path / "none" / "alive"
     failed = run("work", "--db", URL, "--heartbeat", str(missing), code=2)
     assert f"{missing} cannot be written: No such file or directory" in " ".join(failed.stderr.split())
