@@ -1,14 +1,17 @@
 """List, search, update and forget memories by filter."""
 
 import asyncio
+import itertools
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from brimful.engine import Engine
 from brimful.errors import InvalidValue, UnknownRecord
 from brimful.records import Memory
+
+NUMBERS = itertools.count()  # of examples that share a store
 
 
 async def list_ids(engine, **filters):
@@ -22,19 +25,20 @@ async def list_ids(engine, **filters):
     return ids
 
 
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     times=st.lists(st.sampled_from([0.0, 1.0, 1.5, 2.0]), max_size=12),
     kinds=st.lists(st.booleans(), min_size=12, max_size=12),
     limit=st.integers(1, 5),
 )
-def test_pages_are_the_list(times, kinds, limit):
+def test_pages_are_the_list(sqlite_url, times, kinds, limit):
     memories = [
         Memory(id=f"m {at}", content="tea", at=time, user=f"u/{kinds[at]}", metadata={"kind": kinds[at]})
         for at, time in enumerate(times)
     ]
 
     async def story():
-        async with Engine("sqlite:///:memory:", embedder=None) as engine:
+        async with Engine(sqlite_url, tenant=f"t{next(NUMBERS)}", embedder=None) as engine:
             await engine.remember_many(memories)
             for filters in ({}, {"metadata": {"kind": True}}, {"user_prefix": "u/T"}):
                 expected = sorted(

@@ -8,7 +8,7 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import brimful
@@ -72,12 +72,18 @@ def with_store(url, run):
 
 # -- the law ---------------------------------------------------------------------------------------------------------
 
+NUMBERS = itertools.count()
 STEPS = st.lists(st.tuples(st.sampled_from(["begin", "end"]), st.integers(0, 5), st.integers(0, 900)), max_size=40)
 
 
-@settings(max_examples=60)
-@given(STEPS, st.integers(0, 2_000), st.integers(0, 2_000), st.sampled_from(["tokens_per_day", "dollars_per_day"]))
-def test_whatever_the_order_of_calls_the_limit_is_passed_by_one_call_at_most(steps, limit, most, unit):
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    steps=STEPS,
+    limit=st.integers(0, 2_000),
+    most=st.integers(0, 2_000),
+    unit=st.sampled_from(["tokens_per_day", "dollars_per_day"]),
+)
+def test_whatever_the_order_of_calls_the_limit_is_passed_by_one_call_at_most(sqlite_url, steps, limit, most, unit):
     in_dollars = unit == "dollars_per_day"
     given_limit = SpendingLimit(**{unit: limit / 1e9 if in_dollars else limit})
 
@@ -87,8 +93,8 @@ def test_whatever_the_order_of_calls_the_limit_is_passed_by_one_call_at_most(ste
     async def story():
         spent = largest = 0
         under_way = []
-        async with connect("sqlite:///:memory:") as database:
-            store = database.tenant("acme")
+        async with connect(sqlite_url) as database:
+            store = database.tenant(f"acme-{next(NUMBERS)}")  # examples share a store
             for step, which, amount in steps:
                 if step == "begin":
                     reservation = await store.reserve_own_call("learn", charge(most), given_limit, now=DAY)

@@ -1,9 +1,10 @@
 """Limits of keys and users in the store: what is reserved never passes them, on one server or several."""
 
 import asyncio
+import itertools
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from brimful.errors import InvalidValue
@@ -13,6 +14,7 @@ from brimful.stores import connect
 from brimful.stores.admin.limits import LimitExceededError
 from stores.encrypted import kek as keys_of
 
+NUMBERS = itertools.count()
 NOON = 1_700_000_000.0 // 86_400 * 86_400 + 43_200
 DAY = UsageLimits(tokens_per_day=100)
 
@@ -200,14 +202,15 @@ steps = st.lists(
 )
 
 
-@given(steps, st.integers(1, 100), st.integers(1, 200))
-def test_reservations_never_pass_a_limit(story, per_day, per_month):
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(story=steps, per_day=st.integers(1, 100), per_month=st.integers(1, 200))
+def test_reservations_never_pass_a_limit(sqlite_url, story, per_day, per_month):
     limits = UsageLimits(tokens_per_day=per_day, tokens_per_month=per_month)
 
     async def check():
         now, used = NOON, {}
-        async with connect("sqlite:///:memory:") as database:
-            stored = database.limits("acme")
+        async with connect(sqlite_url) as database:
+            stored = database.limits(f"acme-{next(NUMBERS)}")  # examples share a store
             for seconds, tokens, billed in story:
                 now += seconds
                 ceilings = of_ada(limits, now)
