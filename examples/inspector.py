@@ -150,7 +150,7 @@ async def live(url: str) -> brimful.Context:
     provider = ScriptedProvider([line(answer, cache) for _, answer in EXCHANGES])
     async with brimful.Engine(url, model=MODEL, provider=provider) as engine:
         await engine.put(Persona(id="nova", name="Nova", prompt="You are Nova, an old friend. You remember."))
-        await engine.put(Room(id="kitchen", name="The kitchen", user="ada"))
+        await engine.put(Room(id="kitchen", name="The kitchen", user="ada", persona="nova"))
         await engine.post_many(year())
         await engine.remember_many(memories())
         await engine.wait_indexed()
