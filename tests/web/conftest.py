@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -74,21 +74,50 @@ def served(folder, store, *, port=0):
             process.kill()
 
 
-@pytest.fixture(scope="module")
-def chromium():
-    """A browser; where there is none, the reason why these tests are skipped.
+class Chromium:
+    """A browser for the tests of this folder, and the pages that they have left, by server and options.
 
-    For one file at a time: as long as it runs, this thread has an event loop, and no other test could start its own.
+    As long as it runs, this thread has an event loop, and no other test could start its own. So it ends with the last
+    test of the folder, and starts again when a worker comes back.
     """
+
+    def __init__(self):
+        self.browser = None
+        self.idle = defaultdict(list)
+        self._running = ExitStack()
+
+    def start(self, path):
+        starting = self._running.enter_context(sync_playwright())
+        self.browser = self._running.enter_context(
+            starting.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        )
+
+    def end(self):
+        self._running.close()
+        self.browser = None
+        self.idle.clear()
+
+
+CHROMIUM = Chromium()
+
+
+@pytest.hookimpl(trylast=True)  # after the fixtures of the test
+def pytest_runtest_teardown(nextitem):
+    if nextitem is None or not nextitem.path.is_relative_to(Path(__file__).parent):
+        CHROMIUM.end()
+
+
+@pytest.fixture
+def chromium():
+    """A browser; where there is none, the reason why these tests are skipped."""
     found = shutil.which("chromium-headless-shell") or shutil.which("chromium")
     if found is None:
         pytest.skip("the browser's tests need chromium: apt-get install chromium-headless-shell")
     if not PAGE.is_file():
         pytest.skip("the page is not built: make web")
-    with sync_playwright() as starting:
-        browser = starting.chromium.launch(executable_path=found, args=["--no-sandbox"])
-        yield browser
-        browser.close()
+    if CHROMIUM.browser is None:
+        CHROMIUM.start(found)
+    return CHROMIUM
 
 
 class Watched:
@@ -124,25 +153,19 @@ class Watched:
         self.faults.clear()
 
 
-@pytest.fixture(scope="module")
-def idle_pages():
-    """Pages that tests have left, by server and options. A new one takes the browser longer than most tests need it."""
-    return defaultdict(list)
-
-
 @pytest.fixture
-def visit(request, chromium, idle_pages):
+def visit(request, chromium):
     """Open a page of a server; at the end nothing may have gone wrong in it.
 
-    Pages of servers that more tests visit are used again. A test that changes more than `Watched.clear` undoes closes
-    its page.
+    A new page takes the browser longer than most tests need it, so those of servers that more tests visit are used
+    again. A test that changes more than `Watched.clear` undoes closes its page.
     """
     opened = []
 
     def open_page(address, path="/", *, allowed=(), **context):
-        idle = idle_pages[address, repr(context)]
+        idle = chromium.idle[address, repr(context)]
         if not idle:
-            new = chromium.new_context(base_url=address, **({"viewport": SIZE} | context))
+            new = chromium.browser.new_context(base_url=address, **({"viewport": SIZE} | context))
             new.set_default_timeout(PATIENCE)
             idle.append(Watched(new.new_page(), address))
         watched = idle.pop()
