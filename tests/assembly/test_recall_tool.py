@@ -1,6 +1,7 @@
 """The recall tool: when a fitted request offers it, and what it answers."""
 
 import json
+from functools import cache
 
 import pytest
 
@@ -29,6 +30,12 @@ def agent_run(steps, words=60):
 def fit(messages, *, window=2000, policy=RECALLING, **fields):
     request = {"model": "gpt-4o", "max_tokens": 100, "messages": messages} | fields
     return brimful.fit(request, window=window, overrides=policy, now=0)
+
+
+@cache
+def long_run(words=60):
+    """Return a context of 40 steps. It never changes, and takes longer to make than what is done with it."""
+    return fit(agent_run(40, words))
 
 
 def anthropic_fit(messages, **fields):
@@ -188,7 +195,7 @@ def test_whatever_was_left_out_comes_back_by_its_handle(window):
 
 
 def test_a_query_finds_a_value_and_its_handle():
-    ctx = fit(agent_run(40))
+    ctx = long_run()
     result = brimful.recall_tool(ctx)({"query": "code-15838", "max_tokens": 300})
     assert "code-15838" in result
     assert 'recall "r7"' in result
@@ -204,7 +211,7 @@ def test_what_comes_back_whole_is_not_called_a_part():
 
 def test_without_similar_handles_none_are_named():
     error = "Error: there is no such handle. Pass a handle as a mark names it, or a query."
-    assert brimful.recall_tool(fit(agent_run(40)))(handle="?") == error
+    assert brimful.recall_tool(long_run())(handle="?") == error
 
 
 def test_a_result_has_at_most_the_tokens_of_the_call_and_of_the_tool():
@@ -234,16 +241,16 @@ def test_a_result_has_at_most_the_tokens_of_the_call_and_of_the_tool():
     ],
 )
 def test_errors_tell_the_model_what_to_do(arguments, text):
-    assert text in brimful.recall_tool(fit(agent_run(40, words=300)))(arguments)
+    assert text in brimful.recall_tool(long_run(words=300))(arguments)
 
 
 @pytest.mark.parametrize("tokens", ["many", -5, None, float("inf"), [7]])
 def test_an_invalid_number_of_tokens_means_the_default(tokens):
-    assert "code-0" in brimful.recall_tool(fit(agent_run(40)))(handle=' [… recall "msg-000003"]', max_tokens=tokens)
+    assert "code-0" in brimful.recall_tool(long_run())(handle=' [… recall "msg-000003"]', max_tokens=tokens)
 
 
 def test_content_that_was_erased_is_reported_to_the_model():
-    ctx = fit(agent_run(40))
+    ctx = long_run()
     erased = brimful.Context.from_json(ctx.to_json().replace(b"code-0 row0_0", b"").replace(b"row0_", b""))
     assert isinstance(brimful.recall_tool(erased)(handle="msg-000003"), str)
 
