@@ -229,6 +229,7 @@ def test_the_view_follows_the_end_unless_the_reader_scrolled_up(upstream_server,
         rest = "box => box.scrollHeight - box.scrollTop - box.clientHeight"
         expect(said(page)).to_have_count(50)
         assert log.evaluate(rest) < 2
+        assert page.evaluate("document.documentElement.scrollHeight < 1.5 * innerHeight")
         page.get_by_role("button", name="Earlier messages").evaluate("button => button.click()")
         expect(said(page)).to_have_count(80)
         assert log.evaluate(rest) < 2

@@ -57,7 +57,7 @@ function rankText({ rank, cut }: Decision): string {
 
 function relevanceText(decision: Decision): string {
   const value = rating(decision);
-  if (value === null) return "not rated";
+  if (value === null) return "no relevance";
   if (value < UNLIKELY) return `very unlikely to help${rankText(decision)}`;
   return `relevance ${relevance(value)}`;
 }
