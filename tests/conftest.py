@@ -126,7 +126,8 @@ def pytest_configure(config: pytest.Config) -> None:
     reporter = config.pluginmanager.get_plugin("terminalreporter")
     if reporter is not None and not sys.stdout.isatty():
         config.pluginmanager.register(FailuresAtOnce(reporter))
-    if folders := config.getoption("--measured").split():
+    folders = config.getoption("--measured").split()
+    if folders and config.pluginmanager.has_plugin("_cov"):
         config.pluginmanager.register(MeasuresSomeTests(tuple(f"{folder}/" for folder in folders)))
     if config.getoption("--hypothesis-profile") != "search":
         providers.is_local_module_file = lambda _path: False
