@@ -5,6 +5,7 @@ import itertools
 import subprocess
 import sys
 import threading
+from importlib import import_module
 
 import pytest
 
@@ -235,6 +236,43 @@ def test_no_exception_is_raised_where_it_could_leave_a_lock_held_or_be_lost(name
         return left
 
     assert serve(story) == [True]
+
+
+SLOW_MODULE = """
+leave = []
+steps = 0
+while not leave:
+    steps += 1
+whole = True
+"""
+
+
+def test_an_import_is_not_interrupted(tmp_path, monkeypatch):
+    """A module that was imported halfway would lack names for as long as the process runs."""
+    (tmp_path / "slow_module.py").write_text(SLOW_MODULE)
+    monkeypatch.syspath_prepend(tmp_path)
+    left = []
+
+    def work():
+        left.append(import_module("slow_module").whole)
+        endless()
+
+    async def story(pool):
+        first = asyncio.create_task(pool.share("a", 3600.0).run(work))
+        while not hasattr(module := sys.modules.get("slow_module"), "steps"):  # noqa: ASYNC110 - set by the import
+            await asyncio.sleep(0)
+        first.cancel()
+        seen = module.steps
+        while module.steps < seen + 1_000_000:  # noqa: ASYNC110 - it goes on
+            await asyncio.sleep(0)
+        module.leave.append(True)
+        assert await pool.share("a", 3600.0).run(lambda: "second") == "second"
+        return left
+
+    try:
+        assert serve(story) == [True]
+    finally:
+        sys.modules.pop("slow_module", None)
 
 
 def test_errors_of_work_are_raised_and_free_the_slot():

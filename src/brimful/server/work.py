@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
+from types import FrameType
 from typing import Any, Final, Generic, TypeVar
 
 from brimful.server.errors import ApiError
@@ -21,8 +22,6 @@ from brimful.server.errors import ApiError
 _CHECK_SECONDS: Final = 0.05  # between two looks at running work
 _UNSAFE_MODULES: Final = frozenset(
     {
-        "_frozen_importlib",
-        "_frozen_importlib_external",
         "_weakrefset",
         "brimful.cache",
         "contextlib",
@@ -32,6 +31,8 @@ _UNSAFE_MODULES: Final = frozenset(
     }
 )
 """Modules that hold locks in Python code, which an exception could leave held, or that are called where it is lost."""
+_IMPORT_MODULE: Final = "importlib._bootstrap"
+"""The module that imports others, and that would leave one half-imported."""
 
 T = TypeVar("T")
 
@@ -159,9 +160,21 @@ class _Job:
         with self._lock:
             thread = self._thread
             frame = None if thread is None else sys._current_frames().get(thread)  # noqa: SLF001 - there is no other way
-            if thread is not None and frame and frame.f_globals.get("__name__") not in _UNSAFE_MODULES:
+            if thread is not None and frame and _may_interrupt(frame):
                 self._is_interrupted = True
                 _raise_in_thread(thread, WorkInterrupted)
+
+
+def _may_interrupt(frame: FrameType) -> bool:
+    """Whether an exception in this frame does no harm: not where locks are held, nor anywhere during an import."""
+    if frame.f_globals.get("__name__") in _UNSAFE_MODULES:
+        return False
+    callers: FrameType | None = frame
+    while callers is not None:
+        if callers.f_globals.get("__name__") == _IMPORT_MODULE:
+            return False
+        callers = callers.f_back
+    return True
 
 
 def _thread_clock(thread: int) -> Callable[[], float]:
