@@ -64,11 +64,17 @@ class MeasuresSomeTests:
     def __init__(self, folders: tuple[str, ...]) -> None:
         self._folders = folders
 
-    @pytest.hookimpl(trylast=True)
-    def pytest_sessionstart(self, session: pytest.Session) -> None:
+    @pytest.hookimpl(wrapper=True)
+    def pytest_sessionstart(self, session: pytest.Session) -> Generator[None, None, None]:
+        plugin = session.config.pluginmanager.get_plugin("_cov")
+        plugin.cov_controller.pause()  # a worker starts another: when it pauses, this one would go on
+        yield
+        controller = plugin.cov_controller
+        if not controller.started:
+            controller.resume()
         for module in iter_modules(core.__path__, "brimful.core."):
             import_module(module.name)
-        session.config.pluginmanager.get_plugin("_cov").cov_controller.pause()
+        controller.pause()
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:

@@ -78,12 +78,14 @@ def test_workers_share_all_are_replaced_and_end_with_their_supervisor(tmp_path, 
         wait_until_replaced(client, process, stopped)
         assert client.post(CHAT, json=HI).status_code == 200
         workers = workers_of(process)
+        errors = (
+            (tmp_path / "errors").read_text().splitlines()
+        )  # before Python's own process says what was not cleaned up
         process.kill()
         process.wait()
         while any(Path(f"/proc/{worker}").exists() and not is_zombie(worker) for worker in workers):
             time.sleep(PAUSE)
     replaced = "WARNING a worker ended with exit code -9 and is replaced"
-    errors = (tmp_path / "errors").read_text().splitlines()
     assert errors == [replaced, "ERROR a worker stands still and is killed", replaced]
 
 

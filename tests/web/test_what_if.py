@@ -90,7 +90,7 @@ def test_the_result_comes_first_and_a_tried_pin_can_be_kept(own_shop, visit):
     expect(result).to_contain_text("what of the refund for the broken lid")
     expect(result).to_contain_text(re.compile(r"\d → [\d,]+ of [\d,]+ available tokens"))
     added = result.get_by_role("region", name="Added")
-    expect(added.get_by_role("listitem").locator(".swatch")).to_have_class(re.compile("c-pinned"))
+    expect(added.get_by_role("group").locator(".swatch")).to_have_class(re.compile("c-pinned"))
     assert added.bounding_box()["y"] < page.get_by_role("slider", name="Window", exact=True).bounding_box()["y"]
     result.get_by_role("button", name="Pin for real").click()
     expect(result).to_contain_text("Pinned: it will be in the next context of user ada.")

@@ -263,7 +263,7 @@ def test_errors_explain_invalid_periods(reader, query, said):
 @pytest.mark.parametrize(
     ("path", "known"),
     [
-        ("/contexts", "valid parameters are room, persona, model, user, message, before, limit"),
+        ("/contexts", "valid parameters are room, persona, model, user, message, runs, feedback, before, limit"),
         ("/models", "there are none"),
     ],
 )
