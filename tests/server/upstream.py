@@ -198,6 +198,7 @@ class Server(uvicorn.Server):
         await stopped.wait()
 
     async def shutdown(self, sockets=None):  # noqa: ARG002 - uvicorn's
+        await asyncio.sleep(0.01)  # a connection that is accepted right now would stay open: python/cpython#109564
         for listener in self.servers:
             listener.close()
         for connection in list(self.server_state.connections):
