@@ -47,6 +47,16 @@ def test_last_of_several_messages_is_the_task():
     assert find_task(talk("user", "user")) == Task(question=1, opening=0, goes_on=False)
 
 
+def test_reminders_that_a_program_adds_state_no_task():
+    reminder = "<system-reminder>The date has changed.</system-reminder>"
+    for content in (reminder, (Text(text=reminder), Text(text="\n"))):
+        late = message(content, counter=COUNTER, id="date", timestamp=9)
+        assert find_task([*talk("user"), late]) == Task(question=0, opening=0)
+        assert find_task([late]) == Task()
+    named = message((Text(text=f"{reminder} And now?"),), counter=COUNTER, id="now", timestamp=9)
+    assert find_task([*talk("user"), named]) == Task(question=1, opening=0)
+
+
 def test_instructions_within_the_conversation_are_no_turns():
     assert find_task(talk("user", "call", "result", "system")).calls == (1,)
 

@@ -5,8 +5,9 @@ from itertools import dropwhile, takewhile
 
 import msgspec
 
-from brimful.core.content import ContentPackage, ToolCall
+from brimful.core.content import ContentPackage, Text, ToolCall
 from brimful.core.cost import is_own, region_of, role_of
+from brimful.core.labels import without_reminders
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,7 +28,7 @@ def find_task(packages: Sequence[ContentPackage]) -> Task:
     """Return the task of a context.
 
     It lasts until the model answers without a call. What the user says while tools run belongs to it, as do reminders
-    that programs add to results.
+    that programs add to results. A message of reminders alone states none.
     """
     turns = [
         index
@@ -41,7 +42,7 @@ def find_task(packages: Sequence[ContentPackage]) -> Task:
         package = packages[index]
         if role_of(package) != "user":
             is_working = role_of(package) == "tool" or has_calls(package)
-        elif not is_working:
+        elif not is_working and not _is_reminder(package):
             question = index
             opening = index if opening is None else opening
     after = turns[turns.index(question) + 1 :] if question is not None else turns
@@ -54,6 +55,11 @@ def find_task(packages: Sequence[ContentPackage]) -> Task:
 def _order(package: ContentPackage) -> tuple[bool, float, int]:
     """Return the sort key of a turn: the current message is the last one, whatever its time."""
     return region_of(package) == "current", package.timestamp, package.position
+
+
+def _is_reminder(package: ContentPackage) -> bool:
+    parts = (Text(text=package.content),) if isinstance(package.content, str) else package.content
+    return all(isinstance(part, Text) and not without_reminders(part.text).strip() for part in parts)
 
 
 def has_calls(package: ContentPackage) -> bool:
