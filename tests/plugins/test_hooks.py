@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
@@ -206,10 +206,17 @@ def test_a_file_keeps_whole_lines_and_says_which_are_missing(tmp_path):
     assert replaced(part, tmp_path) is None
 
 
+BLANK_LINES = (
+    "\n\n\n    return a\n\n}\n\n\n    return a\n\n\n\na = 1\n\n\n\n\n"
+    "def f(a):\n\n\nclass B:\n\nclass B:\n\n\n\ndef f(a):\n\n    return a\n"
+)
+
+
 @given(
     st.lists(st.sampled_from(["", "a = 1", "    return a", "def f(a):", "}", "class B:"]), min_size=30),
     st.integers(20, 90),
 )
+@example(BLANK_LINES.split("\n"), 69)
 def test_named_gaps_and_lines_add_up_to_the_file(lines, limit):
     text = "\n".join(lines)
     shorter = Shortener(TextStructure(text, "", "code"), lambda part: len(part.split("\n")) * 3).shorten(limit)

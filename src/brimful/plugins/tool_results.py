@@ -4,7 +4,7 @@ A result keeps its form: only the texts in it are replaced. A form that is not k
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 Shorten = Callable[[str], str]
@@ -68,20 +68,31 @@ def name_gaps(text: str, original: str) -> str:
     [… lines 2-3]
     d
     """
-    lines, named, at, gap = original.split("\n"), list[str](), 0, -1
-    for line in text.split("\n"):
-        if mark := _GAP.fullmatch(line):
-            gap, at = at, at + int(mark[1].replace(",", ""))
-            continue
-        try:
-            found = lines.index(line, at)  # not just `at`: blank lines around a gap are not counted
-        except ValueError:
-            return text
-        if gap >= 0:
-            named.append(f"[… lines {gap + 1}-{found}]")
-        named.append(line)
-        at, gap = found + 1, -1
-    return "\n".join([*named, *([f"[… lines {gap + 1}-{len(lines)}]"] if gap >= 0 else [])])
+    lines, named, at = original.split("\n"), list[str](), 0
+    gap, blank = -1, 0  # where the gap before a line begins, and the blank lines shown after it
+    for line in [*text.split("\n"), None]:
+        mark = _GAP.fullmatch(line) if line else None
+        if mark:
+            gap, blank = at if gap < 0 else gap, 0
+            at = _next_text(lines, at) + int(mark[1].replace(",", ""))  # blank lines around a gap are not counted
+        elif gap >= 0 and line == "":
+            blank += 1
+        elif gap >= 0:
+            at = _next_text(lines, at)
+            named += [f"[… lines {gap + 1}-{at - blank}]", *[""] * blank]
+            gap, blank = -1, 0
+        if gap < 0 and line is not None:
+            at = _next_text(lines, at) if line else at  # those at the beginning are not shown
+            if at >= len(lines) or lines[at] != line:
+                return text
+            named.append(line)
+            at += 1
+    return "\n".join(named)
+
+
+def _next_text(lines: Sequence[str], at: int) -> int:
+    """Return the index of the first line from `at` on that is not blank, or the number of lines."""
+    return next((index for index in range(at, len(lines)) if lines[index]), len(lines))
 
 
 def _is_elsewhere(result: Mapping[str, Any]) -> bool:
