@@ -59,7 +59,14 @@ def test_nothing_is_lost_or_stored_twice(start, upstream, postgres_url):
 def workers_of(process):
     """Return the ids of all worker processes. Another child of the supervisor tracks semaphores."""
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-    return {int(child) for child in children if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()}
+    return {int(child) for child in children if b"spawn_main" in command_of(child)}
+
+
+def command_of(process):
+    try:
+        return Path(f"/proc/{process}/cmdline").read_bytes()
+    except FileNotFoundError:
+        return b""  # it has just ended
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds the workers in /proc")
