@@ -1,6 +1,7 @@
 """The proxy answers the model's calls of the recall tool itself, and the official clients see one answer."""
 
 import asyncio
+import itertools
 import json
 import re
 
@@ -616,6 +617,17 @@ def test_each_round_has_its_record_and_the_first_one_says_what_was_recalled(serv
     assert [each["query"] for each in recalled(second["answers"][0]["notices"])] == ["first code"]
     assert [each["answers"][0]["usage"]["prompt"] for each in (first, second, third)] == [100, 100, 200]
     assert [each["context"] for each in recalled(third["warnings"])] == [second["id"]]
+
+
+def test_the_time_of_a_recall_is_not_that_of_the_model(serve):
+    times = itertools.count(1_794_000_000, 0.01)  # seconds: each look at the clock is later
+    proxy = serve(RECALL, DONE, clock=lambda: next(times))
+    proxy.chat()
+    wait_for(lambda: len(records(proxy)) == 2 and all(each["answers"] for each in records(proxy)))
+    first, second = records(proxy)
+    [facts] = recalled(first["answers"][0]["notices"])
+    assert facts["seconds"] > 0
+    assert first["answers"][0]["seconds"] + facts["seconds"] < second["at"] - first["at"]
 
 
 def test_brimful_explain_shows_recalls(serve, tmp_path):

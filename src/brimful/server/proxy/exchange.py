@@ -121,26 +121,31 @@ class ForwardedAnswer(msgspec.Struct, frozen=True, kw_only=True):
         reply = listener.reply()
         self._start_recording(reply, reply.finish if reply and ended and listener.complete else "broken-off")
 
-    def record_round(self, reply: Reply | None, recalls: tuple[Notice, ...]) -> None:
-        """Record the complete answer of a round that is not the last."""
+    def record_round(self, reply: Reply | None, recalls: tuple[Notice, ...], *, ended: float) -> None:
+        """Record the answer of a round that is not the last. It `ended` before the recalls."""
         if self.session is not None:
             self.session.end_round(reply)
-        self._start_recording(reply, reply.finish if reply else "other", recalls, continues=True)
+        self._start_recording(reply, reply.finish if reply else "other", recalls, ended=ended)
 
     def _start_recording(
-        self, reply: Reply | None, finish: FinishReason, recalls: tuple[Notice, ...] = (), *, continues: bool = False
+        self,
+        reply: Reply | None,
+        finish: FinishReason,
+        recalls: tuple[Notice, ...] = (),
+        *,
+        ended: float | None = None,
     ) -> asyncio.Task[bool] | None:
         if self.context is None:
             return None
-        if self.session is not None and reply is not None and not continues:
+        if self.session is not None and reply is not None and ended is None:
             reply = self.session.join(reply)
         result = ProxyResult(
             context=self.context,
             reply=reply,
             finish=finish,
-            seconds=max(0.0, self.clock() - self.request.at),
+            seconds=max(0.0, (self.clock() if ended is None else ended) - self.request.at),
             recalls=recalls,
-            continues=continues,
+            continues=ended is not None,
         )
         return self.tasks.start(self.mode.record(self.request, result), "recording an answer")
 
@@ -242,10 +247,11 @@ class StreamingAnswer(Response):
         """Continue with the stream of the next round."""
         with suppress(BrimfulError):
             await self._connection.aclose()
+        ended = self._answer.clock()
         following = await session.next_round()
         self._recorded = True
         await self._answer.settle(self._listener.reply())
-        self._answer.record_round(self._listener.reply(), following.recalls)
+        self._answer.record_round(self._listener.reply(), following.recalls, ended=ended)
         answer = await session.send(following)
         if not isinstance(answer, StreamingAnswer):
             raise ProviderError(self._answer.request.upstream.route, "it does not stream the rest of its answer")
@@ -436,9 +442,10 @@ async def _make_response(body: bytes, stream: HttpStream, answer: ForwardedAnswe
             whole = msgspec.json.decode(body)
             session.joined.add(whole)
             if session.joined.wants_recall:
+                ended = answer.clock()
                 following = await session.next_round()
                 await answer.settle(reply)
-                answer.record_round(reply, following.recalls)
+                answer.record_round(reply, following.recalls, ended=ended)
                 return await session.send(following)
             joined = session.joined.whole(whole)
             body = body if joined is whole else msgspec.json.encode(joined)

@@ -180,6 +180,7 @@ class RecallSession:
         return results, recalls
 
     async def _answer(self, call: ToolCall, limit: int) -> tuple[str, Notice]:
+        began = self._clock()
         arguments = arguments_object(call.arguments)
         is_search = call.name == TOOL_SEARCH.name
         wanted = RecallCall()
@@ -195,6 +196,7 @@ class RecallSession:
         what = f'recalled "{wanted.handle}"' if wanted.handle else "searched what was left out"
         what = "searched for tools" if is_search else what
         facts = {"handle": wanted.handle, "query": wanted.query, "tokens": tokens, "round": self._round}
+        facts["seconds"] = max(0.0, self._clock() - began)
         return text, Notice(kind="recalled", text=f"round {self._round}: {what}, {tokens:,} tokens", facts=facts)
 
     async def _recall_text(self, arguments: JsonObject, limit: int) -> str:
