@@ -10,6 +10,7 @@ from brimful.counting import counter_for
 from brimful.models import default_registry
 from brimful.policies import load_policy
 from brimful.records import Lorebook, LoreEntry, Message, Persona, Response, Room, Snapshot, Usage
+from brimful.records.contexts import Feedback
 from brimful.testing import ScriptedProvider
 from brimful.wires import find_wire
 
@@ -163,10 +164,13 @@ async def days(url):
         return (await engine.assemble(room="days", message="And now?", now=now)).id
 
 
-async def agent(url, steps, *, room="workshop"):
-    """Record the run of an agent with so many steps, each with its answer, and return the ids of its contexts."""
+async def agent(url, steps, *, room="workshop", task="Find out why the kettle leaks, and mend it.", memory=None):
+    """Record the run of an agent with so many steps, each with its answer, and return the ids of its contexts.
+
+    If the agent has a `memory`, its requests have only so many of the newest steps, and are built faster.
+    """
     now = time.time() - 10 * steps
-    messages = [{"role": "user", "content": "Find out why the kettle leaks, and mend it."}]
+    messages = [{"role": "user", "content": task}]
     async with brimful.Engine(url, embedder="none") as engine:
         for number in range(steps):
             context = brimful.fit({"model": MODEL, "max_tokens": 200, "messages": messages}, window=6_000)
@@ -182,7 +186,22 @@ async def agent(url, steps, *, room="workshop"):
             call = {"id": f"c{number}", "type": "function", "function": function}
             result = {"role": "tool", "tool_call_id": f"c{number}", "content": f"Part {number} is dry. " * 60}
             messages += [{"role": "assistant", "content": None, "tool_calls": [call]}, result]
+            if memory is not None:
+                messages[1 : -2 * memory] = []
     return [f"ctx-{room}-{number}" for number in range(steps)]
+
+
+async def recall_and_rate(url, context):
+    """Record another answer to a step of an agent, in which the model recalled two things, and say that it was bad."""
+    facts = {"tokens": 120, "round": 1, "handle": "msg-000000", "query": ""}
+    notices = (
+        Notice(kind="recalled", text="round 1: recalled", facts=facts | {"seconds": 0.25}),
+        Notice(kind="recalled", text="round 1: searched", facts=facts | {"handle": "", "query": "the lid"}),
+    )
+    feedback = Feedback(rating="bad", note="It looked at the wrong part.")
+    async with brimful.Engine(url, embedder="none") as engine:
+        answer = {"context": context, "room": "workshop", "at": time.time(), "finish": "tool-calls"}
+        await engine.store.save_response(Response(id="res-late", **answer, notices=notices, feedback=feedback))
 
 
 async def crowd(url, count):

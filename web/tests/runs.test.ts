@@ -1,19 +1,19 @@
 import { describe, expect, it } from "vitest";
 
-import type { Step } from "../src/api/runs";
+import type { RunDetail, Step } from "../src/api/runs";
 import type { ContextRow, Decision, RunView } from "../src/api/types";
 import { nothingLeftOut, outcomes } from "../src/logic/candidates";
 import { mergeRows } from "../src/logic/feed";
 import { includedText, newerRun, runFacts } from "../src/logic/run-facts";
-import { bars, callNames, callText, choices, chosen, notesOf, stepText, sumTimes, timesOf, totalTime } from "../src/logic/runs";
+import { bars, callNames, callText, changedSince, choices, chosen, mergeSteps, notesOf, pagesOf, partsOf, stepText, sumTimes, timesOf, totalTime } from "../src/logic/runs";
 
 const NOTE = { kind: "calibration", text: "counts were adjusted", facts: {} };
 
 function step(more: Partial<Step> = {}): Step {
   return {
-    id: "c1", at: 0, model: "gpt-4o", tokens: 90, available: 100, candidates: 9, left_out: 0, lines: 0, warnings: [], degraded: [], recorded: true,
-    calls: [], answer: "", finish: "stop", recalls: 0, prompt: 100, cached: 80, completion: 5, cost: 0.1,
-    seconds: { retrieval: null, build: 0.5, model: 2, tools: null },
+    number: 1, id: "c1", at: 0, model: "gpt-4o", tokens: 90, available: 100, candidates: 9, left_out: 0, lines: 0, warnings: [], degraded: [], recorded: true,
+    calls: [], answer: "", finish: "stop", recalls: [], feedback: null, prompt: 100, cached: 80, completion: 5, cost: 0.1,
+    seconds: { retrieval: null, build: 0.5, model: 2, tools: null, recall: null },
     ...more,
   };
 }
@@ -28,6 +28,7 @@ describe("what a step did", () => {
     [{ answer: "The lid was loose." }, "The lid was loose."],
     [{ finish: "" }, "No answer yet"],
     [{}, "Answered"],
+    [{ finish: "tool-calls" }, "Called tools"],
     [{ finish: "broken-off" }, "Ended: broken off"],
   ])("%j", (more, text) => {
     expect(stepText(step(more))).toBe(text);
@@ -51,6 +52,20 @@ describe("which steps are shown", () => {
     expect(chosen(steps, "cut")).toEqual([steps[2]]);
     expect(chosen(steps, "nonsense")).toEqual(steps);
   });
+  it("finds all words, in whatever a step shows", () => {
+    const calls = [{ name: "Bash", arguments: '{"command":"ls kettle"}' }];
+    const recalls = [{ text: "round 1", handle: "msg-3", query: "the Lid", tokens: 9, seconds: null }];
+    const every = [step({ calls }), step({ recalls }), step({ answer: "The lid was loose." }), step({ warnings: [NOTE] })];
+    expect(chosen(every, "all", "KETTLE bash")).toEqual([every[0]]);
+    expect(chosen(every, "all", "lid")).toEqual([every[1], every[2]]);
+    expect(chosen(every, "recalls", "lid")).toEqual([every[1]]);
+    expect(chosen(every, "all", "adjusted")).toEqual([every[3]]);
+    expect(chosen(every, "all", "nonsense")).toEqual([]);
+  });
+  it("lists them in pages", () => {
+    expect(pagesOf(steps, 3)).toEqual([steps.slice(0, 3), steps.slice(3)]);
+    expect(pagesOf([], 3)).toEqual([]);
+  });
   it("says once what degraded a step", () => {
     expect(notesOf(step({ warnings: [NOTE], degraded: [NOTE] }))).toEqual(["counts were adjusted"]);
   });
@@ -61,10 +76,38 @@ describe("where the time went", () => {
     const { seconds } = step();
     expect(timesOf(seconds)).toEqual([["build", 0.5], ["model", 2]]);
     expect(totalTime(seconds)).toBe(2.5);
-    expect(sumTimes([step(), step({ seconds: { retrieval: null, build: 0.25, model: null, tools: 4 } })])).toEqual([["build", 0.75], ["model", 2], ["tools", 4]]);
+    expect(sumTimes([step(), step({ seconds: { retrieval: null, build: 0.25, model: null, tools: 4, recall: null } })])).toEqual([["build", 0.75], ["model", 2], ["tools", 4]]);
   });
   it("draws a bar for each value", () => {
     expect(bars([50, null, 100], 100)).toBe("M0 100V50h1V100zM2 100V0h1V100z");
+  });
+});
+
+describe("the parts of a step", () => {
+  const recalls = [{ text: "round 1", handle: "msg-3", query: "", tokens: 9, seconds: null }];
+  const calls = [{ name: "Bash", arguments: "{}" }];
+  it("has a time that is not known only where there is something to time", () => {
+    expect(partsOf(step())).toEqual([["build", 0.5], ["model", 2]]);
+    expect(partsOf(step({ calls }))).toEqual([["build", 0.5], ["model", 2], ["tools", null]]);
+    expect(partsOf(step({ calls, recalls }))).toEqual([["build", 0.5], ["model", 2], ["recall", null]]);
+    expect(partsOf(step({ seconds: { retrieval: 0.1, build: null, model: null, tools: null, recall: null } }))).toEqual([["retrieval", 0.1], ["build", null], ["model", null]]);
+  });
+});
+
+describe("a run whose agent is at work", () => {
+  const steps = [1, 2, 3].map((at) => step({ id: `c${at}`, at }));
+  it("is loaded again from the step before the one that changed", () => {
+    expect(changedSince(steps, "c3")).toBe(2);
+    expect(changedSince(steps, "c1")).toBe(1);
+    expect(changedSince(steps, "c4")).toBe(2);
+    expect(changedSince([], "c1")).toBe(0);
+  });
+  it("takes newer states of steps, and new ones", () => {
+    const detail = { run: run(), first: 5, question: "Why?", steps } as RunDetail;
+    const [, , third] = steps.map((each) => ({ ...each, finish: "tool-calls" }));
+    const fourth = step({ id: "c4", at: 4 });
+    const merged = mergeSteps(detail, { ...detail, run: run({ steps: 48 }), first: 7, steps: [third, fourth] as Step[] });
+    expect(merged).toEqual({ ...detail, run: run({ steps: 48 }), steps: [steps[0], steps[1], third, fourth] });
   });
 });
 

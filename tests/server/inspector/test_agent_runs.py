@@ -54,8 +54,10 @@ def listed(client, **query):
     return answer.json()["contexts"]
 
 
-def shown(client, id):
-    return client.get(f"{ROOT}/runs/{id}").json()
+def shown(client, id, **query):
+    answer = client.get(f"{ROOT}/runs/{id}", params=query)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -82,7 +84,7 @@ def test_steps_say_what_the_model_did_and_where_the_time_went(start, upstream, m
     assert (run["room"], run["first"], run["question"]) == (
         "kitchen",
         1,
-        "Find out why the kettle leaks. Then mend it.",
+        TASK,
     )
     assert [each["id"] for each in run["steps"]] == contexts
     *calling, last = run["steps"]
@@ -150,24 +152,61 @@ def kept_story(told):
     return told[1].second, told[1].first
 
 
-def test_recalls_and_warnings_are_counted(start, tmp_path, upstream):
+def test_recalls_feedback_and_warnings_are_shown(start, tmp_path, upstream):
     client = start()
     contexts = work(client, upstream, 1, "fit")
+    facts = {"handle": "r1", "query": "", "tokens": 3, "round": 1}
+    notices = [
+        Notice(kind="recalled", text="round 1", facts=facts | {"seconds": 0.25}),
+        Notice(kind="recalled", text="round 1", facts=facts),
+    ]
 
-    async def recall():
+    async def answer(number, *notices):
         async with Engine(store_of(tmp_path), embedder="none") as engine:
-            notice = Notice(
-                kind="recalled", text="round 1", facts={"handle": "r1", "query": "", "tokens": 3, "round": 1}
-            )
             usage = Usage(prompt=9, completion=1)
-            await engine.store.save_response(
-                Response(id="r", context=contexts[1], room="kitchen", at=9e9, usage=usage, notices=(notice,))
-            )
+            answer = {"context": contexts[1], "room": "kitchen", "at": 9e9 + number, "usage": usage}
+            await engine.store.save_response(Response(id=f"r{number}", **answer, notices=notices))
 
-    asyncio.run(recall())
+    for number in (1, 2):
+        asyncio.run(answer(number, *notices[:number]))
+        first, second = shown(client, contexts[0])["steps"]
+        assert (first["recalls"], first["seconds"]["recall"]) == ([], None)
+        assert [each["seconds"] for each in second["recalls"]] == [0.25, None][:number]
+        assert second["seconds"]["recall"] == (0.25 if number == 1 else None)  # null: one of them was not measured
+    assert second["recalls"][0] == {"text": "round 1", "handle": "r1", "query": "", "tokens": 3, "seconds": 0.25}
+    assert second["feedback"] is None
+    assert client.post(f"{ROOT}/answers/r1/feedback", json={"rating": "bad"}).is_success
     run = shown(client, contexts[0])
-    assert [each["recalls"] for each in run["steps"]] == [0, 1]
+    assert run["steps"][1]["feedback"]["rating"] == "bad"
     assert run["run"]["warnings"] == sum(len(each["warnings"]) for each in run["steps"])
+
+
+def test_a_run_is_paged_and_continued(start, upstream):
+    client = start()
+    contexts = work(client, upstream, 4, "fit")
+    whole = shown(client, contexts[0])["steps"]
+
+    def part(**query):
+        page = shown(client, contexts[0], **query)
+        assert page["run"]["steps"] == 5
+        assert page["question"] == TASK
+        assert page["steps"] == whole[page["first"] - 1 :][: len(page["steps"])]
+        return page["first"], len(page["steps"])
+
+    assert part(limit=2) == (4, 2)
+    assert part(limit=2, before=whole[3]["number"]) == (2, 2)
+    assert part(limit=2, before=whole[1]["number"]) == (1, 1)
+    assert part(since=whole[3]["at"]) == (4, 2)
+    assert part(since=9e9) == (6, 0)
+
+
+def test_the_page_of_a_run_has_the_whole_task(start, upstream):
+    client = start()
+    task = "Find out why the kettle leaks.\n" * 100
+    [id, _] = work(client, upstream, 1, "fit", task=task)
+    assert shown(client, id)["question"] == task.strip()
+    [id, _] = work(client, upstream, 1, "fit", task=task * 3)
+    assert shown(client, id)["question"] == (task * 3)[:7_999] + "…"
 
 
 def test_unknown_run(reader):

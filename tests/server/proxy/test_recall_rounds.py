@@ -628,6 +628,9 @@ def test_the_time_of_a_recall_is_not_that_of_the_model(serve):
     [facts] = recalled(first["answers"][0]["notices"])
     assert facts["seconds"] > 0
     assert first["answers"][0]["seconds"] + facts["seconds"] < second["at"] - first["at"]
+    step, _ = proxy.http.get(f"/brimful/v1/runs/{first['id']}").json()["steps"]
+    assert (step["seconds"]["recall"], step["seconds"]["tools"]) == (facts["seconds"], None)
+    assert 0 < step["seconds"]["model"] <= first["answers"][0]["seconds"]
 
 
 def test_brimful_explain_shows_recalls(serve, tmp_path):

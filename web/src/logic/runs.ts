@@ -1,14 +1,15 @@
 /** The steps of an agent's run: what each did, where its time went, and which to show. */
 
-import type { Step, StepCall, StepTimes } from "../api/runs";
+import type { RunDetail, Step, StepCall, StepTimes } from "../api/runs";
 
-export type Choice = "all" | "warnings" | "cut" | "recalls" | "unanswered";
+export type Choice = "all" | "warnings" | "cut" | "recalls" | "rated" | "unanswered";
 
 const CHOICES: Record<Choice, [title: string, is: (step: Step) => boolean]> = {
   all: ["All", () => true],
   warnings: ["With warnings", (step) => notesOf(step).length > 0],
   cut: ["With something cut", (step) => step.left_out > 0],
-  recalls: ["With recalls", (step) => step.recalls > 0],
+  recalls: ["With recalls", (step) => step.recalls.length > 0],
+  rated: ["With feedback", (step) => step.feedback !== null],
   unanswered: ["Without an answer", (step) => step.finish === "" || step.finish === "broken-off"],
 };
 
@@ -23,8 +24,32 @@ export function choices(steps: readonly Step[]): [Choice, string, number][] {
   return every.map(([name, [title, is]]): [Choice, string, number] => [name, title, steps.filter(is).length]).filter(([name, , count]) => name === "all" || count > 0);
 }
 
-export function chosen(steps: readonly Step[], choice: string): Step[] {
-  return steps.filter((CHOICES[choice as Choice] ?? CHOICES.all)[1]);
+/** The steps of a choice in which all words of a text occur: in calls of tools, the answer, recalls, or notes. */
+export function chosen(steps: readonly Step[], choice: string, text = ""): Step[] {
+  const words = text.toLowerCase().split(/\s+/);
+  return steps.filter((CHOICES[choice as Choice] ?? CHOICES.all)[1]).filter((step) => {
+    if (!text) return true;
+    const content = [stepText(step), step.answer, ...step.calls.flatMap((call) => [call.name, call.arguments]), ...step.recalls.map((each) => `${each.handle} ${each.query}`), ...notesOf(step), step.feedback?.note ?? ""].join("\n").toLowerCase();
+    return words.every((word) => content.includes(word));
+  });
+}
+
+/** The time from which steps have to be loaded again after an event about a context: a step shows its calls when the next one has come. */
+export function changedSince(steps: readonly Step[], context?: string): number {
+  const index = steps.findIndex((step) => step.id === context);
+  return steps[Math.max(0, (index < 0 ? steps.length - 1 : index) - 1)]?.at ?? 0;
+}
+
+/** A run with the newer states of its last steps, and those that are new. */
+export function mergeSteps(run: RunDetail, news: RunDetail): RunDetail {
+  const newer = new Map(news.steps.map((step) => [step.id, step]));
+  const ids = new Set(run.steps.map((step) => step.id));
+  return { ...run, run: news.run, steps: [...run.steps.map((step) => newer.get(step.id) ?? step), ...news.steps.filter((step) => !ids.has(step.id))] };
+}
+
+/** Steps in pages of so many. */
+export function pagesOf(steps: readonly Step[], size: number): Step[][] {
+  return Array.from({ length: Math.ceil(steps.length / size) }, (_, page) => steps.slice(page * size, (page + 1) * size));
 }
 
 /** What the model did: the tools that it called, the beginning of its answer, or how the answer ended. */
@@ -32,6 +57,7 @@ export function stepText(step: Step): string {
   if (step.calls.length > 0) return callNames(step.calls);
   if (step.answer) return step.answer;
   if (step.finish === "") return "No answer yet";
+  if (step.finish === "tool-calls") return "Called tools";
   return step.finish === "stop" ? "Answered" : `Ended: ${step.finish.replaceAll("-", " ")}`;
 }
 
@@ -54,11 +80,19 @@ export function callText({ arguments: text }: StepCall): string {
 
 export type Part = keyof StepTimes;
 
-export const PARTS: Record<Part, string> = { retrieval: "Retrieval", build: "Build", model: "Model", tools: "Tools" };
+export const PARTS: Record<Part, string> = { retrieval: "Retrieval", build: "Build", model: "Model", tools: "Tools", recall: "Recall" };
 
 /** The known parts of a step's time, in order. */
 export function timesOf(times: StepTimes): [Part, number][] {
   return (Object.keys(PARTS) as Part[]).flatMap((part) => (times[part] === null ? [] : [[part, times[part]] as [Part, number]]));
+}
+
+/** The parts of a step, with the seconds of each, null if they are not known. */
+export function partsOf(step: Step): [Part, number | null][] {
+  const { retrieval, tools } = step.seconds;
+  const recalled = step.recalls.length > 0;
+  const has: Record<Part, boolean> = { retrieval: retrieval !== null, build: true, model: true, tools: !recalled && (tools !== null || step.calls.length > 0), recall: recalled };
+  return (Object.keys(PARTS) as Part[]).filter((part) => has[part]).map((part) => [part, step.seconds[part]]);
 }
 
 export const totalTime = (times: StepTimes): number => timesOf(times).reduce((sum, [, value]) => sum + value, 0);

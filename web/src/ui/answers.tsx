@@ -174,7 +174,7 @@ function RecallDetails({ context, handle, query: words, tokens }: { context: str
   );
 }
 
-function RecalledText({ where, context }: { where: string; context: string }) {
+export function RecalledText({ where, context }: { where: string; context: string }) {
   const read = useResource<Recalled>(where);
   return (
     <Loaded of={read} rows={2}>

@@ -19,7 +19,7 @@ const SHORTCUTS: [string[], string][] = [
   [["g", "l"], "lorebooks"],
   [["g", "e"], "sessions of agents"],
   [["g", "a"], "admin"],
-  [["↑", "↓", "Page ↑", "Page ↓", "Home", "End"], "move through the table of candidates"],
+  [["↑", "↓", "Page ↑", "Page ↓", "Home", "End"], "move through the table of candidates, or the steps of a run"],
   [["←", "→", "↑", "↓"], "move through the treemap"],
   [["←", "→", "Home", "End"], "step through a timeline"],
   [["Enter"], "open the selected item"],

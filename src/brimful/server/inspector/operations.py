@@ -155,7 +155,7 @@ OPERATIONS: Final[tuple[Row, ...]] = (
     _get("/contexts/{id}/request", "Get the request as sent to the provider", "contexts.request"),
     _get("/contexts/{id}/messages", "Show the messages of the request", "contexts.messages", RequestMessages),
     _get("/contexts/{id}/items/{item:path}", "Show a candidate, or why it was none", "contexts.item", views.ItemView),
-    _get("/runs/{id}", "Show a run with its steps", "runs.show", RunDetail),
+    _get("/runs/{id}", "Show a run with its steps", "runs.show", RunDetail, queries.RunQuery),
     _get("/contexts/{id}/find", "Find what a context left out", "search.find", FindView, queries.FindQuery),
     _get(
         "/contexts/{id}/recall",

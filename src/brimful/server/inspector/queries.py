@@ -50,6 +50,14 @@ class ContextsQuery(Input, frozen=True, kw_only=True):
     limit: _PageSize = 100
 
 
+class RunQuery(Input, frozen=True, kw_only=True):
+    """Which steps of a run: the newest ones before a number or since a time."""
+
+    before: Annotated[_Number, Meta(description="Only steps before this number.")] | None = None
+    since: Annotated[float, Meta(description="Only steps since this time.")] | None = None
+    limit: _PageSize = 500
+
+
 class SearchQuery(Input, frozen=True, kw_only=True):
     """What to search for, and the largest number of hits of each kind."""
 

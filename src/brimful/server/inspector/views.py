@@ -560,7 +560,7 @@ async def load_rows(store: Store, builds: Sequence[Build], costs: Costs) -> tupl
             names,
             answers.get(build.id),
             texts,
-            question=questions.get(build.id, ""),
+            question=make_excerpt(questions.get(build.id, "")),
             run=runs.get(build.run),
             cost=prices.get(build.id),
             feedback=feedback.get(build.id),
@@ -570,13 +570,13 @@ async def load_rows(store: Store, builds: Sequence[Build], costs: Costs) -> tupl
 
 
 async def load_questions(store: Store, builds: Sequence[Build]) -> dict[str, str]:
-    """Return the beginnings of the messages that contexts answer, by context: while tools run, of the task."""
+    """Return what the user wrote in the messages that contexts answer, by context: while tools run, of the task."""
     messages = {each.id: each.message for each in builds if each.message is not None and not each.calls}
     stored = {each.id: each.content for each in await store.messages(list(messages.values()))}
     asked = {id: [stored[message]] for id, message in messages.items() if message in stored}
     others = {each.id: [each.question] for each in builds if each.id not in asked and each.question is not None}
     asked |= await store.candidate_contents(others)
-    return {id: make_excerpt(users_words(content)) for id, [content] in asked.items()}
+    return {id: users_words(content) for id, [content] in asked.items()}
 
 
 def users_words(content: Content) -> str:
