@@ -1,10 +1,12 @@
 """Rules that the code follows everywhere."""
 
 import ast
+import io
 import os
 import re
 import subprocess
 import sys
+import tokenize
 import tomllib
 from functools import cache
 from pathlib import Path
@@ -101,6 +103,57 @@ def functions_with_many_branches(path, _tree, nodes):
 
 def test_no_function_of_the_core_has_many_branches():
     assert breaches()[functions_with_many_branches] == {}
+
+
+MAX_UNEXPLAINED = 10
+MIN_NEW_WORDS = 3  # that the code does not have: a comment that repeats its line explains nothing
+
+
+def comments_of(text):
+    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+    return {token.start[0]: token.string for token in tokens if token.type == tokenize.COMMENT}
+
+
+def explains(sentence, code):
+    """Tell whether a sentence says something that the names in the code do not."""
+    return len(words_of(sentence) - words_of(code)) >= MIN_NEW_WORDS and not re.match(r"# (noqa|type):", sentence)
+
+
+def is_explained(function, comments):
+    """Tell whether a function has a comment that explains something, or a docstring that goes on after a sentence."""
+    code = "\n".join(map(ast.unparse, function.body[ast.get_docstring(function) is not None :]))
+    described = (ast.get_docstring(function) or "").partition(">>>")[0]
+    _, _, more = re.sub(r"\s+", " ", described).partition(". ")
+    own = [comments[line] for line in range(function.lineno, function.end_lineno + 1) if line in comments]
+    return any(explains(sentence, code) for sentence in (*own, more))
+
+
+@rule
+def unexplained_functions(path, _tree, nodes):
+    functions = [node for node in nodes if isinstance(node, ast.FunctionDef) and complexity(node) > MAX_UNEXPLAINED]
+    if path.parts[0] == "core" and functions:
+        comments = comments_of((SOURCE / path).read_text(encoding="utf-8"))
+        yield from (node.name for node in functions if not is_explained(node, comments))
+
+
+def test_a_function_of_the_core_with_more_than_ten_branches_says_why():
+    assert breaches()[unexplained_functions] == {}
+
+
+@pytest.mark.parametrize(
+    ("body", "explained"),
+    [
+        ('"""Sort units."""\n    return sorted(units)', False),
+        ("# Return the sorted units.\n    return sorted(units)", False),
+        ("return sorted(units)  # noqa: ANN001 - this one is for the linter", False),
+        ('"""Sort units.\n\n    >>> sort([2, 1]). Not a word of it is text.\n    """\n    return sorted(units)', False),
+        ("# The newest may arrive last, because clients write at once.\n    return sorted(units)", True),
+        ('"""Sort units. Clients write at once, so the newest may arrive last."""\n    return sorted(units)', True),
+    ],
+)
+def test_the_rule_knows_a_reason(body, explained):
+    text = f"def sort(units):\n    {body}\n"
+    assert is_explained(ast.parse(text).body[0], comments_of(text)) is explained
 
 
 CONTRACTS = tomllib.loads((SOURCE.parents[1] / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]

@@ -139,6 +139,7 @@ def find_history_start(
     `carried` is a digest of what earlier rounds wrote, and `retrieved` is what was found for the `question`.
     """
     optional = sorted([unit for unit in selection.units if not unit.fixed and _is_history(unit)], key=_start_key)
+    # The task of an agent stays whatever is dropped, so it does not tell where the rest of the history begins.
     task = {unit.key for unit in selection.required}
     units = [unit for unit in optional if unit.key not in task]
     if not units and selection.ledger is None and not question:
@@ -318,6 +319,7 @@ def _turns(unit: Unit) -> list[tuple[TimeKey, list[Message]]]:
     open_calls: dict[str, list[Message]] = {}
     for package in (package for package in unit.packages if region_of(package) == "history"):
         if role_of(package) == "tool":
+            # A result sorts with its call, however late it came: providers refuse a message between the two.
             for result, parts in group_tool_results(package.parts):
                 open_calls[result.id].append(Message(role="tool", parts=parts, sources=(package.id,)))
             continue
@@ -475,6 +477,7 @@ def _begin_days(messages: Sequence[Message], units: Sequence[Unit], timezone: st
             dated.append(message)
             continue
         day = make_day(package, timezone) if has_day(package) else ""
+        # Also without a new day, so that a line which only looks like one is quoted.
         dated.append(_begin_with(message, day if day != previous else ""))
         previous = day or previous
     return dated

@@ -59,6 +59,7 @@ def replace_unsupported_media(
         parts = tuple(
             part if text is None else Text(text=text) for part, text in zip(package.parts, texts, strict=True)
         )
+        # A message still says something without its picture; a picture alone would leave nothing but the placeholder.
         if is_media(package) and package.flex.can_drop and parts != package.content:
             decisions.append(_make_unsupported(package))
         elif parts != package.content:

@@ -230,6 +230,7 @@ class ContentPackage(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_d
         if type(self.flex) is not Flex:
             raise InvalidPackage("flex", f"must be a Flex, not {preview(self.flex)}")
         validation.require_position(self.position)
+        # Looked at here, because a call for each field of thousands of packages takes longer than all of the checks.
         if not validation.is_fraction(self.importance):
             validation.normalize_field(self, "importance", validation.require_fraction, "")
         if self.relevance is not None and not validation.is_fraction(self.relevance):
@@ -421,6 +422,7 @@ def _check_parts(role: Role | None, kind: str, content: str | tuple[Part, ...]) 
 def _check_tool_parts(role: Role | None, kind: str, parts: tuple[Part, ...]) -> None:
     answers = role == "tool" or kind == "tool-result"
     calls = any(isinstance(part, ToolCall) for part in parts)
+    # Media belong to the result before them, so before the first result they would belong to none.
     if answers and (calls or not isinstance(next(iter(parts), None), ToolResult)):
         raise InvalidPackage("content", "a tool message contains tool results, each followed by its media")
     if any(isinstance(part, ToolResult) for part in parts) and not answers:

@@ -224,6 +224,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         If none of the history is in, it is the current message.
         """
         history = {each.id: each for each in self.decisions if each.kind in _HISTORY}
+        # The text of a duplicate is in under another id, so nothing of the history is missing.
         is_whole = all(each.included or each.outcome == "duplicate" for each in history.values())
         if is_whole and not self.inputs.unread.messages:
             return None

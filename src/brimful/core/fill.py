@@ -270,6 +270,7 @@ class _Filling:
         """Add the task of an agent without tools, within its share of the pool, before older turns are dropped."""
         room, forms = self.room(pool).tokens, dict(self.previous.forms if self.previous else ())
         waiting = self.queues[pool.name].waiting
+        # If a first request fits, there is nothing to choose. A later one goes on with the form that the task had.
         if self.previous is None and total_cost(waiting) <= room:
             return
         share, kept = int(pool.task_share * (room + total_cost(self.fixed_in(pool)))), dict[str, Unit]()
@@ -363,6 +364,7 @@ class _Filling:
         waiting = [(unit, unit.tie) for unit in self.waiting_media if unit.tie and unit.tie.message in messages]
         has_stepped = any(pick.stepped for pick in self.picks.values())
         keeps = not has_stepped and self.policy.media.when != "never"
+        # A trim changes the prefix anyway, so media may take another form then without another cache miss.
         before = dict(self.previous.media) if self.previous and keeps else {}
         rooms = {pool.name: self._media_room(pool) for pool in self.policy.pools}
         left = self.budget.available - self.base.full - total_cost(inside)
@@ -534,7 +536,7 @@ class _Filling:
     def _restore(self, pool: Pool) -> None:
         """Take back what was dropped before summaries saved more than was needed, best first."""
         if pool.contiguous:
-            return
+            return  # a message that came back without its neighbors would leave a gap
         pick = self.picks[pool.name]
         represented = {summary.packages[0].cluster for summary in self.replaced.values()}
         texts = content_owners(self.inside()) if self.clusters.summaries else {}
@@ -553,6 +555,7 @@ class _Filling:
     def selection(self) -> Selection:
         """Return the result of the fill."""
         used = self.total()
+        # The fill charged each media item what it costs beyond its line, and its message with the line.
         if lines := line_costs([*self.fixed, *(unit for unit, _ in self.media)]):
             self.fixed = [charge_lines(unit, lines) for unit in self.fixed]
             self.media = [(charge_lines(unit, lines), reason) for unit, reason in self.media]

@@ -332,6 +332,7 @@ class Shaper:
         packages, costs = list(base.packages), list(base.costs)
         forms = {form.id: form for form in base.forms}
         worth = 1.0
+        # The largest package first: one long result is shortened before a second one loses anything.
         for index in sorted(range(len(packages)), key=lambda i: (-costs[i], i)):
             package, over = packages[index], sum(costs) - limit
             form = self._shrink_package(package, package.tokens.upper - over) if over > 0 else None
@@ -379,6 +380,7 @@ class Shaper:
             low = in_low_detail(package, self._counter) if self._low_detail else None
             if low is not None and low.tokens.upper <= limit:
                 return low, "low", LOW_WORTH
+        # A package with a minimum of its own never becomes a line. A cut ends below its limit, so that is doubled.
         elif limit >= floor or own:
             form = self._excerpt(package, limit if limit >= floor else 2 * floor, floor if own else 1)
             if form is not None:
@@ -394,6 +396,7 @@ class Shaper:
         mark = self._mark(package, limit)
         room = limit - rest - mark.tokens
         source = without_mark(text) if is_cut(package) else text
+        # History is shortened by what it says itself: the current message would change its form, and so the prefix.
         if in_history or (query is not None and not package.matches):
             shorter = _shorten_cached(source, room, self._counter, query or "")
         else:

@@ -184,6 +184,7 @@ def with_low_detail(value: Any, indices: Collection[int]) -> Any:
         return value
     if any(_find_hole(value.get(key), indices) is not None for key in _GEMINI_MEDIA):
         return {**value, "mediaResolution": {"level": "MEDIA_RESOLUTION_LOW"}}
+    # OpenAI has the URL in an object of its own, or in an `input_image`. Other clients write it as a string.
     if _is_hole(value.get("url"), indices) or (
         value.get("type") == "input_image" and _find_hole(value, indices) is not None
     ):
@@ -229,6 +230,7 @@ def editable_holes(value: Any) -> Iterator[int]:
     if isinstance(value, dict):
         if (hole := value.get(_HOLE)) is not None:
             yield from hole[:1] if len(hole) == 1 or isinstance(hole[-1], list) or hole[-1] is _OBJECT else ()
+        # Providers check the signature of what the model wrote, and refuse it if a character changed.
         elif value.get("type") in _EDITABLE_TYPES and _SIGNED.isdisjoint(value):
             for each in value.values():
                 yield from editable_holes(each)

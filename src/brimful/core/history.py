@@ -189,6 +189,7 @@ def _summarize(pool: Pool, order: list[Unit], room: Allowance, setting: Setting)
     swaps = setting.find_swaps(order, protected=[unit.key for unit in order[: pool.min_items]])
     if not swaps or total_cost(order) <= room.tokens:
         return order, {}
+    # With every summary in use, the pool reaches as far back as it can. What is older stays out, summarized or not.
     reached = select(pool, rank_units(pool, apply_swaps(order, swaps)), room, setting.shaper)
     within = {unit.key for unit in reached}
     reachable = [swap for swap in swaps if swap.summary.key in within]
@@ -219,6 +220,7 @@ def _find_span(pool: Pool, order: list[Unit], setting: Setting) -> _Span | None:
     previous = setting.previous
     if previous is None:
         return None
+    # A summary that is new since then would change the prefix, so only the ones that were in it are used.
     again = [swap for swap in setting.find_swaps(order) if swap.summary.key in previous.summaries]
     units = rank_units(pool, apply_swaps(order, again))
     end = next((at for at, unit in enumerate(units) if unit.key == previous.first), None)
@@ -300,6 +302,7 @@ def choose_with_ledger(pool: Pool, order: list[Unit], setting: Setting, writer: 
         limits=limits,
         stepped=choice.stepped,
         shrunk=shrunk,
+        # Without lines, too, the state makes the next context repeat the forms of required steps.
         ledger=choice.state or (LedgerState() if is_cut else None),
     )
 

@@ -103,6 +103,7 @@ class LedgerWriter:
             return Choice(units)
         limits = dict(previous.forms) if previous is not None else {}
         units = [line for unit in units for line in self._carry_over(self._as_before(unit, limits))]
+        # Without a state of ours, a ledger among the messages was written by an earlier round, and goes on from there.
         state, known = (previous and previous.ledger) or LedgerState(), {unit.key for unit in units}
         state = state if state.last else self._carried_state(units, fixed)
         state = msgspec.structs.replace(state, lines=tuple(line for line in state.lines if line[0] in known))
@@ -172,6 +173,7 @@ class LedgerWriter:
         if not state.last:
             return Choice(list(units))
         lined, kept = {key for key, _ in state.lines}, set(state.whole)
+        # If the last unit of the ledger was deleted, nothing tells where it ended: all units count as new then.
         end = next((at for at, unit in enumerate(units) if unit.key == state.last), -1) + 1
         chosen = [unit for at, unit in enumerate(units) if at >= end or unit.key in kept]
         folded = [unit for at, unit in enumerate(units) if at < end and unit.key not in kept and unit.key not in lined]
@@ -228,6 +230,7 @@ class LedgerWriter:
         if not folded or not limit:
             return ""
         recent = _read_folded(folded)
+        # A run may have hundreds of old steps: `compact` gets their counts, as if we had summarized them before.
         calls = Counter(
             part.name
             for unit in folded[:-_READ]
@@ -368,6 +371,7 @@ class LedgerWriter:
         entries = [entry for unit, entry in every if entry.is_step or not is_from_user(unit)]
         run = Run([*units, *fixed], self._parameters, entries)
         by_key = {unit.key: unit for unit in units}
+        # A value that a line shows already, or somebody mentioned, would be there twice.
         shown = set(run.mentioned)
         for key, picked in state.lines:
             values = self._entry(by_key[key].whole or by_key[key]).values

@@ -148,6 +148,7 @@ def split_media(
     items: list[MediaItem] = []
     for package in packages:
         own = list(media_parts(package)) if package.tokens.tokenizer and has_media(package) else []
+        # Nobody knows what a count that the caller set says of each part, and decisions need an id for each candidate.
         if not own or not ids.isdisjoint(id for id, _, _ in own):
             split.append(package)
             continue
@@ -266,6 +267,7 @@ def charge_lines(unit: Unit, lines: Mapping[str, int]) -> Unit:
         more = [unit.tie.line]
         packages = (_with_tokens(unit.packages[0], unit.tie.line),) if unit.form == "stub" else unit.packages
     else:
+        # The message was counted with the lines of all its media.
         more = [-lines.get(package.id, 0) for package in unit.packages]
         if not any(more):
             return unit

@@ -378,6 +378,7 @@ def violations(policy: Policy) -> Iterator[tuple[str, str]]:
         yield "pools", "a policy needs at least one pool"
     for name in sorted({name for name in names if names.count(name) > 1}):
         yield f"pools.{name}", "is the name of two pools"
+    # The window is divided between the turns of one pool and what was found for the others.
     for pool in [pool for pool in policy.pools if pool.need is not None][1:]:
         yield f"pools.{pool.name}.need", "is for one pool only, and an earlier one has it"
     for index, pool in enumerate(policy.pools):
@@ -419,7 +420,7 @@ def _pool_violations(pool: Pool, earlier: list[str]) -> Iterator[tuple[str, str]
         yield "pools", "a pool needs a name"
     if not pool.kinds:
         yield f"{at}.kinds", "must contain at least one kind, or '*'"
-    if pool.contiguous and pool.optimize:
+    if pool.contiguous and pool.optimize:  # a best set leaves out whatever is in the middle
         yield f"{at}.optimize", "cannot be combined with contiguous"
     if pool.need is not None and not pool.contiguous:
         yield f"{at}.need", "needs contiguous = true"

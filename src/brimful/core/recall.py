@@ -124,6 +124,7 @@ def rank_items(items: Sequence[Item], query: str) -> list[Item]:
     found = [wanted & word_set(item_text(item.package)) for item in items]
     frequency = Counter(word for words in found for word in words)
     weights = {word: log(1 + len(items) / times) for word, times in frequency.items()}
+    # Sorted, because a sum of floats depends on its order, and the order of a set differs between processes.
     scores = [sum(weights[word] for word in sorted(words)) for words in found]
     limit = _MIN_MATCH * max(scores, default=0.0)
     min_relevance = _MIN_MATCH * max((item.relevance for item in items), default=0.0)

@@ -501,6 +501,7 @@ def _write_date(match: _Match, before: str, after: str, day: date) -> str | None
     if _DATED.match(after) or _TRAPS.search(window) or reader.traps.search(window):
         return None
     words = {name.rstrip("0123456789"): word for name, word in match.hit.groupdict().items() if word is not None}
+    # "Within two weeks" is as often about the past. Only the rest of the sentence tells.
     if "within" in words:
         sentence = _SENTENCE_END.split(before)[-1] + match.hit[0] + _SENTENCE_END.split(after)[0]
         if not reader.future.search(sentence):

@@ -209,6 +209,7 @@ def limit_history(
     for unit in sorted(filter(_is_history, order), key=lambda each: each.when, reverse=True):
         if items + unit.items > most:
             reasons[unit.key] = "max-items"
+        # The minimum of items gets in even if it takes more than the share.
         elif items >= limits.min_items and unit.cost > tokens:
             reasons[unit.key] = "pool-full"
         else:
@@ -351,6 +352,7 @@ def _fit_unit(unit: Unit, left: int, cap: int, shaper: Shaper, *, capped: bool) 
     smaller = shaper.shrink(unit, min(left, cap)) or shaper.smallest(unit)
     if smaller is not None and smaller.cost <= left:
         return smaller
+    # No form is as small as the cap: a large item is better than none.
     return unit if unit.cost <= left else shaper.shrink(unit, left)
 
 

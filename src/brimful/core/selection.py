@@ -134,6 +134,7 @@ def _make_why_out(account: PoolAccount, cut: int) -> Callable[[Unit, int], Reaso
     headings = {unit.heading for unit in account.chosen.values()}
     price = account.price * pool.optimize
     room_for_items = inf if pool.max_items is None else pool.max_items - use.items
+    # Only the unit after the cut was tried and did not fit. A history that went on as it was tried none at all.
     last = cut + (stepped or not account.continued) if pool.contiguous else inf
     left = max(use.limit, use.used) - use.used
     sizes: tuple[tuple[int, Reason], ...] = ((use.max_tokens, "too-large"), (left, "pool-full"))
@@ -147,6 +148,7 @@ def _make_why_out(account: PoolAccount, cut: int) -> Callable[[Unit, int], Reaso
             return "max-items"
         if rank > last or stepped:
             return "older" if rank > last else "low-water"
+        # Under a heading that is in, a unit could have got in without paying for it.
         cost = unit.cost + unit.heading_due(headings)
         return next((reason for tokens, reason in sizes if cost > tokens), "window-full")
 

@@ -488,6 +488,7 @@ def _credit_summaries(decisions: list[Decision], packages: Sequence[ContentPacka
     by_position = _find_by_position(packages, inside)
     credited: list[Decision] = []
     for decision in decisions:
+        # A summary of a request names messages that are excluded. One of a room covers positions of dropped messages.
         summary = by_id.get(decision.id, "") if decision.reason == "excluded" else ""
         summary = summary or (by_position.get(decision.id, "") if decision.outcome == "dropped" else "")
         if summary:
@@ -536,6 +537,7 @@ def _find_warnings(context: Context, broken: Sequence[str]) -> Iterator[Notice]:
             text=f"model {model.id!r} has no image rule: pictures are counted with a margin for the largest known rule",
             facts={"model": model.id, "ids": pictures},
         )
+    # Required content may use the margin. It fits by our counts, but a provider that counts more may refuse it.
     if context.remaining < 0:
         yield Notice(
             kind="margin-used",
@@ -566,6 +568,7 @@ def _find_pin_warnings(context: Context) -> Iterator[Notice]:
             text=f"required or pinned content was shortened to fit: {_name_ids(shrunk)}",
             facts={"ids": shrunk},
         )
+    # What somebody excluded is out on purpose, pinned or not.
     out = {each.id for each in context.decisions if each.outcome == "dropped" and each.reason != "excluded"}
     if dropped := sorted(out & always):
         yield Notice(
@@ -593,6 +596,7 @@ def _find_media(context: Context, matches: Callable[[Media], bool]) -> list[str]
         if isinstance(package.content, str):
             continue
         if any(isinstance(part, Media) and matches(part) for part in package.content):
+            # Media of messages are candidates of their own, unless they stayed in their message.
             own = {id for id, _, part in media_parts(package) if matches(part)}
             found |= own if own & context.decisions_by_id.keys() else {package.id}
     return sorted(

@@ -34,6 +34,7 @@ def split_summaries(units: Sequence[Unit]) -> tuple[list[Unit], dict[str, list[U
     summaries: dict[str, list[Unit]] = {}
     for unit in units:
         package = unit.packages[0]
+        # A required summary is in whatever happens to its cluster, so it stands in for nothing.
         if package.kind == "summary" and package.cluster is not None and package.cluster in present and not unit.fixed:
             summaries.setdefault(package.cluster, []).append(unit)
         else:

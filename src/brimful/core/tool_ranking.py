@@ -75,6 +75,7 @@ def _schema_texts(schema: Any) -> Iterator[str]:
             yield from _schema_texts(item)
     elif isinstance(schema, dict):
         for key, value in schema.items():
+            # Its keys are names, which may be the same as a keyword: a parameter can be called `description`.
             if key == "properties" and isinstance(value, dict):
                 yield from value
                 yield from _schema_texts([*value.values()])

@@ -252,6 +252,7 @@ class Toolset:
                 case ToolCall(id=id, name=name):
                     searches.update([id] if name == TOOL_SEARCH.name else ())
                     events += [_Event((name,))] if name in self._own else []
+                # A tool that a search found must be defined in full from then on, or the model could not call it.
                 case ToolResult(id=id, content=content) if id in searches:
                     found = tuple(name for name in read_names(content) if name in self._own)
                     events.append(_Event(found, is_found=True))
@@ -382,6 +383,7 @@ class Toolset:
             cost = 0 if form is None else self._costs[name, form]
             is_shrunk = form not in (None, "full")
             reason: Reason = "pool-full" if form is None else "used" if name in self._used else "fits"
+            # Scores of a ranking have no unit. As shares of the best, they look like the relevance of other items.
             relevance = scores[name] / best
             yield Decision(
                 id=id,
