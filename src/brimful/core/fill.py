@@ -232,14 +232,14 @@ class _Filling:
         if total <= self.budget.hard_limit:
             return
         over = total - self.budget.available
-        for at, unit in sorted(enumerate(self.fixed), key=lambda row: _shrink_order(row[1])):
+        for index, unit in sorted(enumerate(self.fixed), key=lambda row: _shrink_order(row[1])):
             if over <= 0:
                 break
             left = unit.cost - over
             limit = left if has_ledger or _is_from_user(unit) else int(left * NEWEST_SHARE)
             smaller = self.shaper.shrink(unit, limit) or self.shaper.smallest(unit)
             if smaller is not None:
-                self.fixed[at] = smaller
+                self.fixed[index] = smaller
                 over -= unit.cost - smaller.cost
         if self.total() > self.budget.hard_limit:
             raise make_budget_error(self.fixed, self.budget, self.base, self.total())

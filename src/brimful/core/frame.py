@@ -366,15 +366,15 @@ def _object_in(text: str) -> Any:
 
 def _hole_content(hole: list[Any], texts: Sequence[str]) -> Any:
     match hole:
-        case [at, value] if at == _LITERAL:
+        case [index, value] if index == _LITERAL:
             return value
-        case [at, None | False]:
-            return _object_in(texts[at])
-        case [at, int(length), list(blocks)]:
-            return fill_holes(blocks, texts) if len(texts[at]) == length else _shortened_blocks(at, blocks, texts)
-        case [at, int(start), int(end)]:
-            return texts[at][start:end]
-        case [at, head]:
-            return head + texts[at]
+        case [index, None | False]:
+            return _object_in(texts[index])
+        case [index, int(length), list(blocks)]:
+            return fill_holes(blocks, texts) if len(texts[index]) == length else _shortened_blocks(index, blocks, texts)
+        case [index, int(start), int(end)]:
+            return texts[index][start:end]
+        case [index, head]:
+            return head + texts[index]
         case _:
             return texts[hole[0]]

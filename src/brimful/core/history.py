@@ -223,7 +223,7 @@ def _find_span(pool: Pool, order: list[Unit], setting: Setting) -> _Span | None:
     # A summary that is new since then would change the prefix, so only the ones that were in it are used.
     again = [swap for swap in setting.find_swaps(order) if swap.summary.key in previous.summaries]
     units = rank_units(pool, apply_swaps(order, again))
-    end = next((at for at, unit in enumerate(units) if unit.key == previous.first), None)
+    end = next((i for i, unit in enumerate(units) if unit.key == previous.first), None)
     if end is None:
         return None
     limits = dict(previous.forms)

@@ -132,18 +132,18 @@ class LedgerWriter:
         counts, summary = read_counts(history.summary)
         carried = [self._make_carried(unit, 0, summary, write_reach(history.last))]
         self._entries[carried[0].key] = counts
-        for at, line in enumerate(history.lines, start=1):
-            each = self._make_carried(unit, at, line.text)
+        for number, line in enumerate(history.lines, start=1):
+            each = self._make_carried(unit, number, line.text)
             self._entries[each.key] = read_entry(line)
             carried.append(each)
         self._carried[unit.key] = carried
         return carried
 
-    def _make_carried(self, unit: Unit, at: int, text: str, reach: str = "") -> Unit:
+    def _make_carried(self, unit: Unit, number: int, text: str, reach: str = "") -> Unit:
         own = unit.packages[0]
         package = msgspec.structs.replace(
             own,
-            id=f"{own.id}{CARRIED}{at:04}",
+            id=f"{own.id}{CARRIED}{number:04}",
             role="system",
             content=f"{HISTORY_OPEN}{text}{reach}{HISTORY_CLOSE}",
             tokens=self._counter.text(text),
@@ -174,9 +174,9 @@ class LedgerWriter:
             return Choice(list(units))
         lined, kept = {key for key, _ in state.lines}, set(state.whole)
         # If the last unit of the ledger was deleted, nothing tells where it ended: all units count as new then.
-        end = next((at for at, unit in enumerate(units) if unit.key == state.last), -1) + 1
-        chosen = [unit for at, unit in enumerate(units) if at >= end or unit.key in kept]
-        folded = [unit for at, unit in enumerate(units) if at < end and unit.key not in kept and unit.key not in lined]
+        end = next((i for i, unit in enumerate(units) if unit.key == state.last), -1) + 1
+        chosen = [unit for i, unit in enumerate(units) if i >= end or unit.key in kept]
+        folded = [unit for i, unit in enumerate(units) if i < end and unit.key not in kept and unit.key not in lined]
         return self._make_choice(chosen, units, fixed, folded, state)
 
     def _make_choice(
@@ -297,11 +297,11 @@ class LedgerWriter:
         A result is not shortened if a value is lost that a line of the ledger would show.
         """
         units, over = list(before.chosen), total_cost(before.units) - target
-        for at, unit in enumerate(units):
+        for index, unit in enumerate(units):
             if over > 0 and not unit.forms and unit.may_shrink and not is_from_user(unit):
                 smaller = self._shaper.shrink(unit, int(_SHORTENED * unit.cost))
                 if smaller is not None and self._has_likely_values(smaller):
-                    units[at] = smaller
+                    units[index] = smaller
                     over -= unit.cost - smaller.cost
         return msgspec.structs.replace(before, chosen=units, stepped=True) if over <= 0 else None
 
@@ -375,7 +375,7 @@ class LedgerWriter:
         shown = set(run.mentioned)
         for key, picked in state.lines:
             values = self._entry(by_key[key].whole or by_key[key]).values
-            shown.update(values[at].text for at in set(picked).intersection(range(len(values))))
+            shown.update(values[i].text for i in set(picked).intersection(range(len(values))))
         return pick_values({unit.key: self._entry(unit.whole or unit) for unit in out}, run, shown, room)
 
     def _give_way(self, chosen: list[Unit], tokens: int) -> Choice:

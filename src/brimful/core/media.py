@@ -79,7 +79,7 @@ def media_parts(package: ContentPackage) -> Iterator[tuple[str, int, Media]]:
     >>> from brimful.core.tokens import Count
     >>> parts = (Text(text="Look:"), Media(modality="image", url="https://example.org/cat.png"))
     >>> message = ContentPackage(id="m1", kind="message-recent", content=parts, tokens=Count(tokens=9, basis="exact"))
-    >>> [(id, at) for id, at, _ in media_parts(message)]
+    >>> [(id, index) for id, index, _ in media_parts(message)]
     [('m1/image-1', 1)]
     """
     if isinstance(package.content, str) or is_media(package):
@@ -179,7 +179,7 @@ def _find_discussed(packages: Sequence[ContentPackage], query: str) -> set[str]:
     They came with the user's last message or after it; if it is a question, also shortly before it.
     """
     turns = [package for package in packages if region_of(package) in ("history", "current")]
-    start = max((at for at, turn in enumerate(turns) if is_from_user(turn)), default=0)
+    start = max((i for i, turn in enumerate(turns) if is_from_user(turn)), default=0)
     return {turn.id for turn in turns[max(0, start - _FOLLOW_UP * ("?" in query)) :]}
 
 

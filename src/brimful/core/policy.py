@@ -415,27 +415,27 @@ def _weight_violations(weights: Weights) -> Iterator[tuple[str, str]]:
 
 
 def _pool_violations(pool: Pool, earlier: list[str]) -> Iterator[tuple[str, str]]:
-    at = f"pools.{pool.name}"
+    path = f"pools.{pool.name}"
     if not pool.name:
         yield "pools", "a pool needs a name"
     if not pool.kinds:
-        yield f"{at}.kinds", "must contain at least one kind, or '*'"
+        yield f"{path}.kinds", "must contain at least one kind, or '*'"
     if pool.contiguous and pool.optimize:  # a best set leaves out whatever is in the middle
-        yield f"{at}.optimize", "cannot be combined with contiguous"
+        yield f"{path}.optimize", "cannot be combined with contiguous"
     if pool.need is not None and not pool.contiguous:
-        yield f"{at}.need", "needs contiguous = true"
+        yield f"{path}.need", "needs contiguous = true"
     if pool.low_water is not None and not pool.contiguous and pool.ledger is None:
-        yield f"{at}.low_water", "needs contiguous = true"
-    yield from _ledger_violations(f"{at}.ledger", pool) if pool.ledger is not None else ()
-    yield from _free_violations(f"{at}.free", pool.free) if pool.free is not None else ()
-    yield from _check_number(f"{at}.low_water", pool.low_water or 0.0, 0.0, 1.0)
-    yield from _check_number(f"{at}.task_share", pool.task_share, 0.0, 1.0)
-    yield from _need_violations(f"{at}.need", pool.need) if pool.need is not None else ()
-    yield from _item_violations(at, pool)
-    yield from _item_violations(f"{at}.history", pool.history)
+        yield f"{path}.low_water", "needs contiguous = true"
+    yield from _ledger_violations(f"{path}.ledger", pool) if pool.ledger is not None else ()
+    yield from _free_violations(f"{path}.free", pool.free) if pool.free is not None else ()
+    yield from _check_number(f"{path}.low_water", pool.low_water or 0.0, 0.0, 1.0)
+    yield from _check_number(f"{path}.task_share", pool.task_share, 0.0, 1.0)
+    yield from _need_violations(f"{path}.need", pool.need) if pool.need is not None else ()
+    yield from _item_violations(path, pool)
+    yield from _item_violations(f"{path}.history", pool.history)
     if pool.history.share is not None:
-        yield from _check_number(f"{at}.history.share", pool.history.share, 0.0, 1.0)
-    yield from _limit_violations(f"{at}.limit", pool.limit, earlier)
+        yield from _check_number(f"{path}.history.share", pool.history.share, 0.0, 1.0)
+    yield from _limit_violations(f"{path}.limit", pool.limit, earlier)
 
 
 def _item_violations(path: str, limits: Pool | HistoryLimits) -> Iterator[tuple[str, str]]:

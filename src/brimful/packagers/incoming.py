@@ -84,13 +84,13 @@ def package_turns(  # noqa: PLR0913 - most have a default
     leading = len(list(takewhile(lambda each: each.message.role == "system", items)))
     framed, last = frame.messages, len(items) - 1
     packages = []
-    for at, each in enumerate(items):
+    for index, each in enumerate(items):
         position = each.position
         is_pinned = position in pinned
         if reasoning and not is_pinned and position >= 0 and reasoning[position]:
             each = msgspec.structs.replace(each, reasoning=reasoning[position])  # noqa: PLW2901 - with its parts
-        place: _Place = "opening" if at < leading else "last" if at == last else "between"
-        treatment: _Treatment = "pinned" if is_pinned else "required" if at in required else "optional"
+        place: _Place = "opening" if index < leading else "last" if index == last else "between"
+        treatment: _Treatment = "pinned" if is_pinned else "required" if index in required else "optional"
         holes = None if position < 0 or framed[position] is None else editable(position)
         make = _cached_package if _length(each.message) <= _MAX_CACHED_CHARACTERS else _package
         packages.append(make(each, place, treatment, holes, names, min_tokens, counter))
@@ -99,9 +99,9 @@ def package_turns(  # noqa: PLR0913 - most have a default
 
 def _with_own(items: list[_Item], pinned: Collection[int]) -> list[_Item]:
     """Return the items, with those marked that Brimful wrote in an earlier round. Neither the last one nor pins are."""
-    for at, each in enumerate(items[:-1]):
+    for index, each in enumerate(items[:-1]):
         if is_own_message(each.message) and each.position not in pinned:
-            items[at] = msgspec.structs.replace(each, own=True)
+            items[index] = msgspec.structs.replace(each, own=True)
     return items
 
 
@@ -229,8 +229,8 @@ def _as_plain_text(message: Message) -> Message:
 
 
 def _required_positions(items: Sequence[_Item]) -> set[int]:
-    last_user = max((at for at, each in enumerate(items) if each.message.role == "user" and not each.own), default=-1)
-    systems = {at for at, each in enumerate(items) if each.message.role == "system"}
+    last_user = max((i for i, each in enumerate(items) if each.message.role == "user" and not each.own), default=-1)
+    systems = {i for i, each in enumerate(items) if each.message.role == "system"}
     return systems | {last_user, len(items) - 1}
 
 

@@ -295,10 +295,10 @@ class Tree:
         comma = self._skip(text, last)
         has_comma = text[comma] == ","
         after = comma + 1 if has_comma else last
-        at = after
+        position = after
         if "\n" in lead and (comment := self.comment.match(text, after)):
-            at = comment.end()  # it belongs to the line before ours
-        return f"{text[:after]}{'' if has_comma else ','}{text[after:at]}{entry}{text[at:]}"
+            position = comment.end()  # it belongs to the line before ours
+        return f"{text[:after]}{'' if has_comma else ','}{text[after:position]}{entry}{text[position:]}"
 
     def _add_first(self, text: str, box: Node, key: str | None, value: object) -> str:
         unit, rest = _unit(text), text[box.start + 1 : box.end - 1]
@@ -313,10 +313,10 @@ class Tree:
         written = self.write(value, lead, unit)
         return written if key is None else f"{self.write_key(key)}: {written}"
 
-    def _skip(self, text: str, at: int) -> int:
+    def _skip(self, text: str, position: int) -> int:
         """Return the position of the next character that is neither space nor in a comment."""
-        found = self.space.match(text, at)
-        return found.end() if found else at
+        found = self.space.match(text, position)
+        return found.end() if found else position
 
     def _is_alone(self, text: str, box: Node, index: int) -> bool:
         if len(box.children) > 1:
@@ -350,22 +350,22 @@ _BREAKS: Final = ("\n", "\r")
 _KINDS: Final = {"map": "an object", "list": "a list"}
 
 
-def _line(text: str, at: int) -> int:
-    return text.count("\n", 0, at) + 1
+def _line(text: str, position: int) -> int:
+    return text.count("\n", 0, position) + 1
 
 
-def _line_start(text: str, at: int) -> int:
-    return text.rfind("\n", 0, at) + 1
+def _line_start(text: str, position: int) -> int:
+    return text.rfind("\n", 0, position) + 1
 
 
-def _line_end(text: str, at: int) -> int:
-    end = text.find("\n", at)
+def _line_end(text: str, position: int) -> int:
+    end = text.find("\n", position)
     return len(text) if end < 0 else end
 
 
-def _indentation(text: str, at: int) -> str:
+def _indentation(text: str, position: int) -> str:
     """Return the white space that the line begins with."""
-    line = text[_line_start(text, at) :]
+    line = text[_line_start(text, position) :]
     return line[: len(line) - len(line.lstrip(" \t"))]
 
 
@@ -419,16 +419,16 @@ class _Json(Tree):
     def write_key(self, key: str) -> str:
         return json.dumps(key, ensure_ascii=False)
 
-    def _next(self, text: str, at: int, wanted: str) -> tuple[str, int]:
-        at = self._skip(text, at)
-        found = _TOKEN.match(text, at)
+    def _next(self, text: str, position: int, wanted: str) -> tuple[str, int]:
+        position = self._skip(text, position)
+        found = _TOKEN.match(text, position)
         if found is None:
-            got = repr(text[at]) if at < len(text) else "the end of the file"
-            raise Unreadable(f"line {_line(text, at)}: expected {wanted}, not {got}")
-        return found[0], at
+            got = repr(text[position]) if position < len(text) else "the end of the file"
+            raise Unreadable(f"line {_line(text, position)}: expected {wanted}, not {got}")
+        return found[0], position
 
-    def _read_value(self, text: str, at: int, depth: int) -> Node:
-        symbol, start = self._next(text, at, "a value")
+    def _read_value(self, text: str, position: int, depth: int) -> Node:
+        symbol, start = self._next(text, position, "a value")
         if depth > _MAX_DEPTH:
             raise Unreadable(f"line {_line(text, start)}: has more than {_MAX_DEPTH} containers in each other")
         if symbol == "{":
@@ -441,46 +441,46 @@ class _Json(Tree):
             raise Unreadable(f"line {_line(text, start)}: expected a value, not {symbol!r}") from None
 
     def _read_map(self, text: str, start: int, depth: int) -> Node:
-        node, at = Node(start=start, end=start, kind="map"), start + 1
+        node, position = Node(start=start, end=start, kind="map"), start + 1
         while True:
-            symbol, key = self._next(text, at, "a key or '}'")
+            symbol, key = self._next(text, position, "a key or '}'")
             if symbol == "}":
                 node.end = key + 1
                 return node
             if not symbol.startswith('"'):
                 raise Unreadable(f"line {_line(text, key)}: expected a key in double quotes, not {symbol!r}")
             end = key + len(symbol)
-            colon, at = self._next(text, end, "':'")
+            colon, position = self._next(text, end, "':'")
             if colon != ":":
-                raise Unreadable(f"line {_line(text, at)}: expected ':', not {colon!r}")
-            child = self._read_value(text, at + 1, depth + 1)
+                raise Unreadable(f"line {_line(text, position)}: expected ':', not {colon!r}")
+            child = self._read_value(text, position + 1, depth + 1)
             node.keys.append((_decode_key(text, key, symbol), key, end))
             node.children.append(child)
-            at = self._read_comma(text, child.end, "}")
+            position = self._read_comma(text, child.end, "}")
 
     def _read_list(self, text: str, start: int, depth: int) -> Node:
-        node, at = Node(start=start, end=start, kind="list"), start + 1
+        node, position = Node(start=start, end=start, kind="list"), start + 1
         while True:
-            symbol, close = self._next(text, at, "a value or ']'")
+            symbol, close = self._next(text, position, "a value or ']'")
             if symbol == "]":
                 node.end = close + 1
                 return node
-            child = self._read_value(text, at, depth + 1)
+            child = self._read_value(text, position, depth + 1)
             node.children.append(child)
-            at = self._read_comma(text, child.end, "]")
+            position = self._read_comma(text, child.end, "]")
 
-    def _read_comma(self, text: str, at: int, close: str) -> int:
-        symbol, start = self._next(text, at, f"',' or '{close}'")
+    def _read_comma(self, text: str, position: int, close: str) -> int:
+        symbol, start = self._next(text, position, f"',' or '{close}'")
         if symbol not in (",", close):
             raise Unreadable(f"line {_line(text, start)}: expected ',' or '{close}', not {symbol!r}")
         return start + (symbol == ",")
 
 
-def _decode_key(text: str, at: int, symbol: str) -> str:
+def _decode_key(text: str, position: int, symbol: str) -> str:
     try:
         return msgspec.json.decode(symbol, type=str)
     except msgspec.DecodeError as error:
-        raise Unreadable(f"line {_line(text, at)}: {error}") from None
+        raise Unreadable(f"line {_line(text, position)}: {error}") from None
 
 
 def _plain(node: Node) -> Any:
@@ -642,10 +642,10 @@ class _Toml:
         lines = re.compile(r"^[ \t]*\[.*", re.MULTILINE)
         own = re.compile(rf"[ \t]*\[\s*{name}\s*[\].]")
         heads = [(found.start(), own.match(found[0]) is not None) for found in lines.finditer(text)]
-        start = next((at for at, is_own in heads if is_own), None)
+        start = next((position for position, is_own in heads if is_own), None)
         if start is None:
             raise Unreadable(f"{'.'.join(path)} is not a table of its own: remove it by hand")
-        stop = next((at for at, is_own in heads if at > start and not is_own), len(text))
+        stop = next((position for position, is_own in heads if position > start and not is_own), len(text))
         lines_before = re.search(r"(?:^[ \t]*(?:#[^\n]*)?\n?)*\Z", text[start:stop], re.MULTILINE)  # of the next table
         return start, start + (lines_before.start() if lines_before else stop - start)
 

@@ -68,31 +68,31 @@ def name_gaps(text: str, original: str) -> str:
     [… lines 2-3]
     d
     """
-    lines, named, at = original.split("\n"), list[str](), 0
+    lines, named, index = original.split("\n"), list[str](), 0
     gap, blank = -1, 0  # where the gap before a line begins, and the blank lines shown after it
     for line in [*text.split("\n"), None]:
         mark = _GAP.fullmatch(line) if line else None
         if mark:
-            gap, blank = at if gap < 0 else gap, 0
-            at = _next_text(lines, at) + int(mark[1].replace(",", ""))  # blank lines around a gap are not counted
+            gap, blank = index if gap < 0 else gap, 0
+            index = _next_text(lines, index) + int(mark[1].replace(",", ""))  # blank lines around a gap are not counted
         elif gap >= 0 and line == "":
             blank += 1
         elif gap >= 0:
-            at = _next_text(lines, at)
-            named += [f"[… lines {gap + 1}-{at - blank}]", *[""] * blank]
+            index = _next_text(lines, index)
+            named += [f"[… lines {gap + 1}-{index - blank}]", *[""] * blank]
             gap, blank = -1, 0
         if gap < 0 and line is not None:
-            at = _next_text(lines, at) if line else at  # those at the beginning are not shown
-            if at >= len(lines) or lines[at] != line:
+            index = _next_text(lines, index) if line else index  # those at the beginning are not shown
+            if index >= len(lines) or lines[index] != line:
                 return text
             named.append(line)
-            at += 1
+            index += 1
     return "\n".join(named)
 
 
-def _next_text(lines: Sequence[str], at: int) -> int:
-    """Return the index of the first line from `at` on that is not blank, or the number of lines."""
-    return next((index for index in range(at, len(lines)) if lines[index]), len(lines))
+def _next_text(lines: Sequence[str], start: int) -> int:
+    """Return the index of the first line from `start` on that is not blank, or the number of lines."""
+    return next((index for index in range(start, len(lines)) if lines[index]), len(lines))
 
 
 def _is_elsewhere(result: Mapping[str, Any]) -> bool:

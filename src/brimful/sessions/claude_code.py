@@ -225,13 +225,13 @@ def _mark(request: dict[str, Any], marks: object) -> dict[str, Any]:
     """Return a copy of a request with its cache marks where they were."""
     marked: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(request))
     for mark in as_dicts(marks):
-        at: Any = marked
+        node: Any = marked
         path = mark.get("path")
         for step in path if isinstance(path, list) else ():
-            inside = isinstance(at, list) and isinstance(step, int) and step < len(at)
-            at = at[step] if inside or (isinstance(at, Mapping) and step in at) else None
-        if isinstance(at, dict):
-            at["cache_control"] = mark.get("value")
+            inside = isinstance(node, list) and isinstance(step, int) and step < len(node)
+            node = node[step] if inside or (isinstance(node, Mapping) and step in node) else None
+        if isinstance(node, dict):
+            node["cache_control"] = mark.get("value")
     for message in marked["messages"]:
         match message.get("content"):
             case [{"type": "text", "text": str(text)} as only] if only.keys() == {"type", "text"}:

@@ -56,18 +56,18 @@ class JsonText:
         self.data = json.loads(text)
         self.size = len(_dump(self.data))
         self.nodes = [_Node(self.data, 1.0, -1, {})]
-        depths, at = [0], 0
-        while at < len(self.nodes):
-            node, depth = self.nodes[at], depths[at]
+        depths, index = [0], 0
+        while index < len(self.nodes):
+            node, depth = self.nodes[index], depths[index]
             for key, value in _items(node.data) if depth < _MAX_DEPTH else ():
                 if isinstance(value, dict | list):
                     node.children[key] = len(self.nodes)
                     weight = node.weight * _DEPTH_WEIGHT
                     if isinstance(key, int):
                         weight /= 1 + min(key, len(node.data) - 1 - key)
-                    self.nodes.append(_Node(value, weight, at, {}))
+                    self.nodes.append(_Node(value, weight, index, {}))
                     depths.append(depth + 1)
-            at += 1
+            index += 1
         self._words: WordIndex | None = None
 
     def weigh(self, query: str) -> list[float]:
@@ -79,9 +79,9 @@ class JsonText:
             weights = [
                 own + _MATCH_WEIGHT * match for own, match in zip(weights, self._words.match(query), strict=True)
             ]
-            for at in range(len(weights) - 1, 0, -1):
-                parent = self.nodes[at].parent
-                weights[parent] = max(weights[parent], weights[at])
+            for index in range(len(weights) - 1, 0, -1):
+                parent = self.nodes[index].parent
+                weights[parent] = max(weights[parent], weights[index])
         return weights
 
 
@@ -144,13 +144,13 @@ class JsonShortener:
         """Choose the heaviest objects and arrays that fit into a number of characters, each with all around it."""
         chosen = {0}
         room -= sizes[0]
-        queue = sorted((-self._weights[at], at) for at in self._known.nodes[0].children.values())
+        queue = sorted((-self._weights[index], index) for index in self._known.nodes[0].children.values())
         while queue and room > 0:
-            _, at = heappop(queue)
-            if sizes[at] <= room:
-                chosen.add(at)
-                room -= sizes[at]
-                for child in self._known.nodes[at].children.values():
+            _, index = heappop(queue)
+            if sizes[index] <= room:
+                chosen.add(index)
+                room -= sizes[index]
+                for child in self._known.nodes[index].children.values():
                     heappush(queue, (-self._weights[child], child))
         return chosen
 
@@ -170,8 +170,8 @@ class _Writer:
         self._characters = characters
         self._elements = elements
 
-    def node(self, at: int) -> Any:
-        node = self._nodes[at]
+    def node(self, index: int) -> Any:
+        node = self._nodes[index]
         return self._object(node) if isinstance(node.data, dict) else self._array(node)
 
     def _value(self, node: _Node, key: str | int, value: Any) -> Any:
@@ -192,11 +192,11 @@ class _Writer:
     def _array(self, node: _Node) -> list[Any]:
         shorter: list[Any] = []
         before = -1
-        for at in self._shown(node, range(len(node.data)), self._elements):
-            if at - before > 1:
-                shorter.append(f"… {at - before - 1:,} more")
-            shorter.append(self._value(node, at, node.data[at]))
-            before = at
+        for index in self._shown(node, range(len(node.data)), self._elements):
+            if index - before > 1:
+                shorter.append(f"… {index - before - 1:,} more")
+            shorter.append(self._value(node, index, node.data[index]))
+            before = index
         if len(node.data) - before > 1:
             shorter.append(f"… {len(node.data) - before - 1:,} more")
         return shorter
@@ -211,12 +211,12 @@ class _Writer:
 
     def _shown(self, node: _Node, keys: Sequence[K], most: int) -> list[K]:
         """Return the keys of chosen objects, and of the simple values that match best or are first or last."""
-        simple = [at for at, key in enumerate(keys) if key not in node.children]
+        simple = [i for i, key in enumerate(keys) if key not in node.children]
         if len(simple) > most:
             last = len(keys) - 1
-            matches = {at: self._match(keys[at], node.data[keys[at]]) for at in simple}
-            simple = sorted(simple, key=lambda at: (-matches[at], min(at, last - at), at))[:most]
-        inside = {keys[at] for at in simple} | {key for key, child in node.children.items() if child in self._chosen}
+            matches = {i: self._match(keys[i], node.data[keys[i]]) for i in simple}
+            simple = sorted(simple, key=lambda i: (-matches[i], min(i, last - i), i))[:most]
+        inside = {keys[i] for i in simple} | {key for key, child in node.children.items() if child in self._chosen}
         return [key for key in keys if key in inside]
 
     def _match(self, key: str | int, value: Any) -> int:

@@ -85,8 +85,8 @@ def split_table(text: str) -> list[Segment]:
     return [
         *(Segment(start, end, 1000.0) for start, end in rows[:header]),
         *(
-            Segment(start, end, rare + (1.5 if at in (0, len(rarity) - 1) else 1.0))
-            for at, ((start, end), rare) in enumerate(zip(rows[header:], rarity, strict=True))
+            Segment(start, end, rare + (1.5 if i in (0, len(rarity) - 1) else 1.0))
+            for i, ((start, end), rare) in enumerate(zip(rows[header:], rarity, strict=True))
         ),
     ]
 
@@ -104,9 +104,9 @@ def fold_log(text: str, query: str = "") -> str:
     folded: list[tuple[str, str, int]] = []
     lines = text.splitlines()
     wanted = _find_rare_lines(lines, query) if query else set()
-    for at, line in enumerate(lines):
+    for index, line in enumerate(lines):
         shape = line_shape(line)
-        if folded and folded[-1][1] == shape and at not in wanted:
+        if folded and folded[-1][1] == shape and index not in wanted:
             folded[-1] = (folded[-1][0], shape, folded[-1][2] + 1)
         else:
             folded.append((line, shape, 1))
@@ -116,10 +116,10 @@ def fold_log(text: str, query: str = "") -> str:
 def _find_rare_lines(lines: list[str], query: str) -> set[int]:
     """Return the indices of lines with a word of the query that few lines have."""
     found: dict[str, list[int]] = {word: [] for word in word_set(query)}
-    for at, line in enumerate(lines):
+    for i, line in enumerate(lines):
         for word in word_set(line) & found.keys():
-            found[word].append(at)
-    return {at for places in found.values() if len(places) <= max(1, len(lines) // _RARE) for at in places}
+            found[word].append(i)
+    return {i for places in found.values() if len(places) <= max(1, len(lines) // _RARE) for i in places}
 
 
 def split_log(text: str) -> list[Segment]:
@@ -130,12 +130,12 @@ def split_log(text: str) -> list[Segment]:
     slices, segments, after_error = list(_line_slices(text)), list[Segment](), False
     shapes = [line_shape(text[start:end]) for start, end in slices]
     seen: set[str] = set()
-    for at, ((start, end), shape, rare) in enumerate(zip(slices, shapes, _rate_rarity(shapes), strict=True)):
+    for index, ((start, end), shape, rare) in enumerate(zip(slices, shapes, _rate_rarity(shapes), strict=True)):
         line = text[start:end]
         is_error = _ERROR.search(line) is not None
         after_error = is_error or (after_error and line[:1] in " \t")
         weight = 8.0 if is_error else 4.0 if after_error or _WARNING.search(line) else 1.0
-        if at in (0, len(slices) - 1):
+        if index in (0, len(slices) - 1):
             weight = max(weight, 6.0)
         segments.append(Segment(start, end, rare + (weight if shape not in seen else weight / 2)))
         seen.add(shape)

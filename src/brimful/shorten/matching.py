@@ -29,7 +29,7 @@ def word_set(text: str) -> set[str]:
         for word in _WORD.findall(text.casefold())
     }
     for run in _NO_SPACES.findall(text):
-        words.update(run[at : at + 2] for at in range(len(run) - 1))
+        words.update(run[i : i + 2] for i in range(len(run) - 1))
     return words
 
 
@@ -45,9 +45,9 @@ class WordIndex:
     def __init__(self, pieces: Sequence[str]) -> None:
         self._pieces = len(pieces)
         self._positions: dict[str, list[int]] = {}
-        for at, piece in enumerate(pieces):
+        for i, piece in enumerate(pieces):
             for word in word_set(piece):
-                self._positions.setdefault(word, []).append(at)
+                self._positions.setdefault(word, []).append(i)
 
     def match(self, query: str) -> list[float]:
         """Return how well each piece matches, from 0 to 1. Rare words weigh more; neighbors of a match count a little.
@@ -57,14 +57,14 @@ class WordIndex:
         """
         count = self._pieces
         found = [self._positions[word] for word in sorted(word_set(query)) if word in self._positions]
-        weights = [(log((count + 1) / (len(at) + 0.5)), at) for at in found if len(at) < count]
+        weights = [(log((count + 1) / (len(each) + 0.5)), each) for each in found if len(each) < count]
         own = [0.0] * count
         if not count:
             return own
         # Words that nearly all pieces have are no match, even if the query has no others.
         best = max(sum(weight for weight, _ in weights if weight > 0), log((count + 1) / 1.5))
         for weight, positions in weights:
-            for at in positions:
-                own[at] += max(0.0, weight) / best
+            for i in positions:
+                own[i] += max(0.0, weight) / best
         edged = [0.0, *own, 0.0]
-        return [max(match, _NEIGHBOR * max(edged[at], edged[at + 2])) for at, match in enumerate(own)]
+        return [max(match, _NEIGHBOR * max(edged[i], edged[i + 2])) for i, match in enumerate(own)]

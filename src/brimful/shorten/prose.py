@@ -26,8 +26,8 @@ def split_prose(text: str, size: int = _PASSAGE) -> list[Segment]:
     starts = [0, *ends[:-1]]
     last = len(ends) - 1
     return [
-        Segment(start, end, _prose_weight(text[start:end], at, last))
-        for at, (start, end) in enumerate(zip(starts, ends, strict=True))
+        Segment(start, end, _prose_weight(text[start:end], i, last))
+        for i, (start, end) in enumerate(zip(starts, ends, strict=True))
         if end > start
     ]
 
@@ -44,10 +44,10 @@ def _passage_ends(text: str, size: int) -> list[int]:
     return [*ends, *_divide(text, start, len(text))]
 
 
-def _skip_spaces(text: str, at: int) -> int:
-    while at < len(text) and text[at].isspace():
-        at += 1
-    return at
+def _skip_spaces(text: str, position: int) -> int:
+    while position < len(text) and text[position].isspace():
+        position += 1
+    return position
 
 
 def _divide(text: str, start: int, end: int) -> list[int]:
@@ -60,12 +60,12 @@ def _divide(text: str, start: int, end: int) -> list[int]:
     return [*ends, end]
 
 
-def _prose_weight(passage: str, at: int, last: int) -> float:
-    if at == 0:
+def _prose_weight(passage: str, index: int, last: int) -> float:
+    if index == 0:
         return 4.0
-    if at == last or _HEADING.match(passage):
+    if index == last or _HEADING.match(passage):
         return 2.5
-    return 1.0 + 1.0 / (at + 1)  # earlier passages weigh a little more, so that equal ones are taken in order
+    return 1.0 + 1.0 / (index + 1)  # earlier passages weigh a little more, so that equal ones are taken in order
 
 
 def cut_text(text: str, limit: int, count: Callable[[str], int]) -> str | None:

@@ -68,7 +68,7 @@ class RankedSegments:
         self._text, self._segments, self._by_lines = known.text, known.segments, known.by_lines
         self._sizes = [weight * (part.end - part.start) for weight, part in zip(weights, known.segments, strict=True)]
         self._shortest = min((part.end - part.start for part in known.segments), default=0)
-        self._ranked = sorted(range(len(weights)), key=lambda at: (-weights[at], at))
+        self._ranked = sorted(range(len(weights)), key=lambda i: (-weights[i], i))
 
     def pick(self, limit: int, tokens: int, count: Callable[[str], int]) -> tuple[str, float] | None:
         """Return the heaviest segments that fit, joined in order with marks for gaps, and their share of the weight.
@@ -100,11 +100,11 @@ class RankedSegments:
     def _take(self, room: int, mark: int) -> list[int]:
         """Take what fits into a number of characters, the heaviest first. Each one may need a mark beside it."""
         taken: set[int] = set()
-        for at in self._ranked:
-            size = self._segments[at].end - self._segments[at].start
-            marks = 1 - (at - 1 in taken) - (at + 1 in taken)
+        for index in self._ranked:
+            size = self._segments[index].end - self._segments[index].start
+            marks = 1 - (index - 1 in taken) - (index + 1 in taken)
             if size + mark * marks <= room:
-                taken.add(at)
+                taken.add(index)
                 room -= size + mark * marks
                 if room < self._shortest - mark:
                     break
@@ -112,7 +112,7 @@ class RankedSegments:
 
     def _share(self, chosen: Sequence[int]) -> float:
         total = sum(self._sizes)
-        return sum(self._sizes[at] for at in chosen) / total if total else 0.0
+        return sum(self._sizes[i] for i in chosen) / total if total else 0.0
 
 
 def _emphasize(segments: Sequence[Segment], weights: Sequence[float], focus: Sequence[Span]) -> list[float]:
@@ -135,10 +135,10 @@ def _overlaps(part: Segment, focus: Sequence[Span], slack: int) -> bool:
 def _join(text: str, segments: Sequence[Segment], chosen: Sequence[int], *, by_lines: bool) -> str:
     """Join the chosen segments. Where something is left out, there is a mark."""
     pieces = [_gap(text[: segments[chosen[0]].start], by_lines=by_lines)]
-    for at, after in pairwise([*chosen, len(segments)]):
-        pieces.append(text[segments[at].start : segments[at].end])
+    for index, after in pairwise([*chosen, len(segments)]):
+        pieces.append(text[segments[index].start : segments[index].end])
         end = segments[after].start if after < len(segments) else len(text)
-        pieces.append(_gap(text[segments[at].end : end], by_lines=by_lines))
+        pieces.append(_gap(text[segments[index].end : end], by_lines=by_lines))
     return "".join(pieces).strip("\n" if by_lines else None)
 
 

@@ -124,10 +124,10 @@ def read_incoming(request: object, name: str) -> IncomingRequest:
 
 def _read_turns(messages: Sequence[dict[str, Any]], wire: Wire) -> tuple[list[IncomingTurn], list[bytes]]:
     """Return messages as turns, and as JSON."""
-    last_user = max((at for at, message in enumerate(messages) if message.get("role") == "user"), default=-1)
+    last_user = max((index for index, message in enumerate(messages) if message.get("role") == "user"), default=-1)
     turns: list[IncomingTurn] = []
     raw: list[bytes] = []
-    for at, message in enumerate(messages):
+    for index, message in enumerate(messages):
         if (*message,) == _ROLE_AND_TEXT and type(text := message["content"]) is str:  # as most messages are
             read = _read_cached_text_turn if len(text) <= _MAX_CACHED_BYTES else _read_text_turn
             turn = read(message["role"], text, wire)
@@ -135,8 +135,8 @@ def _read_turns(messages: Sequence[dict[str, Any]], wire: Wire) -> tuple[list[In
                 turns.append(turn)
                 raw.append(b"")
                 continue
-        encoded = encode_json(message, wire.provider, f"{wire.message_field}[{at}]")
-        turns.append(_cached_turn(encoded, wire, at > last_user))
+        encoded = encode_json(message, wire.provider, f"{wire.message_field}[{index}]")
+        turns.append(_cached_turn(encoded, wire, index > last_user))
         raw.append(encoded)
     if wire.pairs_by_name:
         paired = pair_by_name([turn.messages for turn in turns])
@@ -159,7 +159,7 @@ def _find_removable_reasoning(
     if wire.reasoning is None or not wire.reasoning.is_removable or not any(turn.reasoning for turn in turns):
         return ()
     removable = set(wire.find_removable(messages[: _find_last_answer([turn.messages for turn in turns])]))
-    return tuple(turn.reasoning if at in removable else () for at, turn in enumerate(turns))
+    return tuple(turn.reasoning if i in removable else () for i, turn in enumerate(turns))
 
 
 def _find_last_answer(turns: Sequence[Sequence[Message]]) -> int:
@@ -169,8 +169,8 @@ def _find_last_answer(turns: Sequence[Sequence[Message]]) -> int:
     >>> _find_last_answer([[one], [other], [one], [other], [one]])
     2
     """
-    last = max((at for at, turn in enumerate(turns) if any(each.role == "assistant" for each in turn)), default=0)
-    return max((at for at, turn in enumerate(turns[:last]) if all(each.role == "user" for each in turn)), default=0)
+    last = max((i for i, turn in enumerate(turns) if any(each.role == "assistant" for each in turn)), default=0)
+    return max((i for i, turn in enumerate(turns[:last]) if all(each.role == "user" for each in turn)), default=0)
 
 
 def has_tools(request: IncomingRequest) -> bool:
@@ -190,12 +190,12 @@ def _require_messages(messages: object, wire: Wire) -> list[dict[str, Any]]:
         raise InvalidRequest(provider, [f"{field}: must be {kinds}, not {preview(messages)}"])
     if not messages:
         raise InvalidRequest(provider, [f"{field}: must not be empty"])
-    for at, message in enumerate(messages):
+    for index, message in enumerate(messages):
         if not isinstance(message, dict):
-            raise InvalidRequest(provider, [f"{field}[{at}]: must be an object, not {preview(message)}"])
+            raise InvalidRequest(provider, [f"{field}[{index}]: must be an object, not {preview(message)}"])
         if wire.needs_role and not isinstance(message.get("role"), str):
             reason = f"must be a string, not {preview(message.get('role'))}"
-            raise InvalidRequest(provider, [f"{field}[{at}].role: {reason}"])
+            raise InvalidRequest(provider, [f"{field}[{index}].role: {reason}"])
     return messages
 
 
@@ -383,9 +383,9 @@ class IncomingRenderer(msgspec.Struct, frozen=True):
             role, part = parts[0]
             return self.wire.write_text(role, part_text(part))
         texts = [part_text(part) for _, part in parts]
-        if lines := {at for at, (_, part) in enumerate(parts) if isinstance(part, MediaLine)}:
+        if lines := {i for i, (_, part) in enumerate(parts) if isinstance(part, MediaLine)}:
             frame = with_text_blocks(frame, lines, self.wire.text_type)
-        if low := {at for at, (_, part) in enumerate(parts) if isinstance(part, Media) and part.detail == "low"}:
+        if low := {i for i, (_, part) in enumerate(parts) if isinstance(part, Media) and part.detail == "low"}:
             frame = with_low_detail(frame, low)
         message = self.wire.repair(fill_holes(frame, texts))
         if any(isinstance(part, LeftOut) for _, part in parts):
@@ -428,9 +428,9 @@ def _parts_by_position(messages: Sequence[Message]) -> dict[float, list[tuple[Ro
     """Return the parts by the position of their message. A ledger comes half a position after the message before it."""
     parts: dict[float, list[tuple[Role, Part]]] = {}
     rows = [(source, message) for message in messages for source in message.sources]
-    for at, (source, message) in enumerate(rows):
+    for row, (source, message) in enumerate(rows):
         if source == LEDGER_ID:
-            position = message_index(rows[at - 1][0]) if at else -1
+            position = message_index(rows[row - 1][0]) if row else -1
             parts[position + 0.5] = [(message.role, part) for part in message.parts]
     own = [(message_order(source), message) for source, message in rows if source != LEDGER_ID]
     for (index, _), message in sorted(own, key=itemgetter(0)):
@@ -519,11 +519,11 @@ def _breakpoints(fields: dict[str, Any]) -> int:
 
 def _limit_breakpoints(prompt: Prompt, left: int) -> Prompt:
     """Return a prompt with at most `left` breakpoints: the first, which is the most stable, and the latest ones."""
-    marked = [at for at, message in enumerate(prompt.messages) if message.cache]
+    marked = [i for i, message in enumerate(prompt.messages) if message.cache]
     if len(marked) <= left:
         return prompt
     selected = {*marked[: min(1, max(0, left))], *marked[len(marked) - max(0, left - 1) :]}
-    messages = tuple(_with_cache_mark(message, at in selected) for at, message in enumerate(prompt.messages))
+    messages = tuple(_with_cache_mark(message, i in selected) for i, message in enumerate(prompt.messages))
     return msgspec.structs.replace(prompt, messages=messages)
 
 
