@@ -120,7 +120,7 @@ def test_too_many_busy_connections_are_refused(connect, upstream):
 
 
 @pytest.mark.parametrize("request_", [b"nonsense\r\n\r\n", START + b"a: " + b"x" * 50_000 + b"\r\n\r\n"])
-def test_what_is_no_request_gets_an_error(connect, request_):
+def test_malformed_requests_get_an_error(connect, request_):
     _, connected = connect(max_header_bytes=1_000)
     refused = answer(connected(), request_)
     assert refused.startswith(b"HTTP/1.1 400 Bad Request\r\n")

@@ -67,7 +67,7 @@ def test_requests_are_counted_by_template_and_status(exposed):
 
 
 @pytest.mark.parametrize(("title", "target"), TARGETS)
-def test_what_the_dashboard_shows_exists(exposed, title, target):
+def test_dashboards_show_only_existing_metrics(exposed, title, target):
     types = re.findall(r"^# TYPE (\S+)", exposed, re.MULTILINE)
     expr = target["expr"]
     names = set(re.findall(r"brimful_\w+", expr))

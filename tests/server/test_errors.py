@@ -40,7 +40,7 @@ def test_invalid_requests(shared, path, content):
 
 
 @pytest.mark.parametrize("path", ["/nothing", "/v1", "/v1/completions", "/v1/messages/batches"])
-def test_what_is_not_there(shared, upstream, path):
+def test_unknown_paths_and_methods_are_refused(shared, upstream, path):
     client = shared(unknown_paths="refuse")
     answer = client.post(path, json=HI)
     assert answer.status_code == 404

@@ -240,7 +240,7 @@ def test_an_answer_without_usage_counts_what_was_reserved(limited, stored, upstr
     assert (stored().tokens, stored().reserved_tokens) == (RESERVED, 0)
 
 
-def test_what_passes_through_is_limited(limited, stored, upstream):
+def test_passed_through_requests_are_limited(limited, stored, upstream):
     client = limited({"tokens_per_day": 30, "requests_per_minute": 9})
     upstream.answers = [EMBEDDING]
     body = {"model": "text-embedding-3-small", "input": "tea", "user": "ada"}

@@ -24,7 +24,7 @@ def test_a_store_in_memory_has_no_file(start):
     assert start(store="sqlite://").get("/ready").status_code == 200
 
 
-def test_it_reads_no_tenants(start, postgres_url):
+def test_readiness_reads_no_tenants(start, postgres_url):
     client = start(store=postgres_url)
     with psycopg.connect(postgres_url, autocommit=True) as connection:
         connection.execute("INSERT INTO tenants SELECT 't' || n FROM generate_series(1, 200000) n")

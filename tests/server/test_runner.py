@@ -113,7 +113,7 @@ def test_the_server_waits_for_a_store_that_is_starting(caplog):
         (30.0, False, 1, "postgresql://db/chat: cannot be reached"),
     ],
 )
-def test_it_does_not_wait_longer_than_it_may_or_in_vain(seconds, retriable, attempts, message):
+def test_waiting_for_the_store_ends_at_its_limit_and_at_lasting_errors(seconds, retriable, attempts, message):
     store = StartingStore(failures=100, retriable=retriable)
     with pytest.raises(StoreUnavailable) as caught:
         store.wait(seconds)

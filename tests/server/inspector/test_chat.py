@@ -170,7 +170,7 @@ def test_options_of_a_build(post):
     assert (request["messages"][1]["name"], request["tools"][0]["function"]["name"]) == ("Cy", "look")
 
 
-def test_what_to_look_up_is_chosen_per_call(post, service):
+def test_each_call_chooses_where_to_look(post, service):
     memory = {"content": "Bo's cat is called Miso.", "user": "bo", "pinned": True}
     assert service.post(f"{ROOT}/memories", json=memory).status_code == 201
     for retrieval, kept in ((None, True), ({"memories": False}, False)):
@@ -445,7 +445,7 @@ def test_a_room_is_searched_for_what_it_holds(post, service):
     assert (whole["text"], whole["whole"], whole["outcome"]) == ("The boat is blue.", True, None)
 
 
-def test_what_cannot_be_recalled_is_named(post, service):
+def test_recalls_that_fail_say_why(post, service):
     post("/rooms/general/messages", 201, content="My cat is called Miso.", id="m1")
     assert service.delete(f"{ROOT}/messages/m1", params={"erase": "true"}).status_code == 200
     for path, status, code, param in (
@@ -589,7 +589,7 @@ def keyed(start, tmp_path):
     return client, lambda tenant, *scopes: asyncio.run(make(tenant, scopes))
 
 
-def test_what_sends_or_stores_contexts_needs_the_scope_chat(keyed):
+def test_sending_or_storing_contexts_needs_the_scope_chat(keyed):
     client, make_key = keyed
     reader, both = make_key("acme", "read", "write"), make_key("acme", "read", "write", "chat")
     client.post(f"{ROOT}/rooms", json={"id": "general"}, headers=reader)

@@ -281,7 +281,7 @@ def test_candidates_messages_and_memories_are_found_whatever_became_of_them(clie
         assert get(f"/contexts/{kept.first}/find", q=unknown) == {"matches": [], "partial": False}
 
 
-def test_what_was_left_out_is_listed_before_what_was_included(get, kept):
+def test_dropped_items_are_listed_before_included_ones(get, kept):
     found = get(f"/contexts/{kept.first}/find", q="turn about sencha", limit=3)
     assert [each["outcome"] for each in found["matches"]] == ["dropped"] * 3 + [None] * 3 + ["kept"] * 3
     assert found["partial"] is True
@@ -376,7 +376,7 @@ def test_the_contexts_of_a_message(get, kept):
     assert get("/contexts", message="m1") == {"contexts": [], "next": None}
 
 
-def test_what_was_left_out_is_recalled(client, get, kept):
+def test_dropped_items_are_recalled(client, get, kept):
     item = lost(get(f"/contexts/{kept.first}"))["id"]
     whole = get(f"/contexts/{kept.first}/recall", handle=item)
     assert (whole["id"], whole["whole"], whole["outcome"]) == (item, True, "dropped")
@@ -399,13 +399,13 @@ def test_what_was_left_out_is_recalled(client, get, kept):
         ({"handle": "nuts", "max_tokens": 0}, (400, None, "max_tokens")),
     ],
 )
-def test_what_cannot_be_recalled_says_why(reader, kept, query, expected):
+def test_items_that_cannot_be_recalled_say_why(reader, kept, query, expected):
     answer = reader.get(f"{ROOT}/contexts/{kept.first}/recall", params=query)
     error = answer.json()["error"]
     assert (answer.status_code, error["code"], error["param"]) == expected
 
 
-def test_of_a_long_text_an_item_has_the_beginning(start, tmp_path):
+def test_an_item_has_the_beginning_of_a_long_text(start, tmp_path):
     async def story():
         async with Engine(store_of(tmp_path), model="gpt-4o", embedder="none") as engine:
             await engine.post(room="r", text="word " * 4_000, id="long", at=1.0)

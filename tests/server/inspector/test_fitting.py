@@ -146,7 +146,7 @@ def test_bad_input_is_refused(server, body, said):
     assert said in answer.json()["error"]["message"]
 
 
-def test_what_cannot_fit_is_an_overflow(server):
+def test_a_request_that_cannot_fit_is_an_overflow(server):
     answer = post(server, turns(1, words=5_000), window=1_000, completion=100, pin=[0], status=400)
     assert answer["error"]["code"] == "context_length_exceeded"
 

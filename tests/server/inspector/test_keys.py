@@ -84,7 +84,7 @@ def test_a_key_makes_none_that_can_do_more(make_client, body, field):
     assert len(client.get(f"{ROOT}/keys").json()["keys"]) == 1
 
 
-def test_what_a_new_key_leaves_out_is_limited_as_its_maker(make_client):
+def test_limits_missing_from_a_new_key_are_those_of_its_maker(make_client):
     client = make_client(**LIMITED)
     made = client.post(f"{ROOT}/keys", json={"name": "bot", "scopes": ["chat"]}).json()
     assert (made["expires"], made["models"], made["policies"]) == (LATER, ["gpt-4o*", "o3"], ["fit", "window"])

@@ -43,7 +43,7 @@ def test_the_messages_are_those_of_the_request(get, kept):
     assert [id for each in shown["messages"] for id in each["items"]] == in_order
 
 
-def test_what_was_left_out_is_where_it_would_have_been(get, kept):
+def test_dropped_messages_are_where_they_would_have_been(get, kept):
     context = get(f"/contexts/{kept.first}")
     shown = get(f"/contexts/{kept.first}/messages")
     dropped = {each["id"]: each for each in context["decisions"] if each["outcome"] == "dropped"}
@@ -100,7 +100,7 @@ def test_a_summary_stands_for_its_messages():
     assert (before.items, after.items) == (("sum",), ("m5",))
 
 
-def test_what_is_left_out_in_the_middle_is_shown_there():
+def test_dropped_middle_messages_are_shown_in_the_middle():
     history = list(turns(5))
     history[2] = msgspec.structs.replace(history[2], excluded="it is private")
     context, shown = build(*history, question())

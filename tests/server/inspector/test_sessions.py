@@ -74,7 +74,7 @@ def test_without_the_setting_there_is_no_such_path(start, home):
         {"trusted_proxies": ["10.0.0.1"]},
     ],
 )
-def test_it_is_refused_where_others_could_reach_it(other):
+def test_sessions_are_refused_if_others_can_reach_the_server(other):
     with pytest.raises(InvalidConfig, match="sessions: is for local use"):
         parse_config({"sessions": True, **other}, "brimful.toml")
 

@@ -155,7 +155,7 @@ def test_a_context_is_answered_again_and_nothing_is_stored(answer_again, get, up
     assert [get(path) for path in ("/contexts", "/rooms/tea/room/messages", "/statistics")] == before
 
 
-def test_it_is_answered_with_other_settings_and_a_pin(answer_again, get, upstream, kept):
+def test_a_context_is_answered_again_with_other_settings_and_a_pin(answer_again, get, upstream, kept):
     small = answer_again(window=1_500)
     assert small["tokens"] < get(f"/contexts/{kept.first}")["tokens"]
     answer_again(window=1_500, model="gpt-4o-mini", pin=["m3"])
@@ -163,7 +163,7 @@ def test_it_is_answered_with_other_settings_and_a_pin(answer_again, get, upstrea
     assert ["Turn 3:" in str(body["messages"]) for body in upstream.bodies] == [False, True]
 
 
-def test_it_is_answered_in_the_format_of_the_upstream(start, upstream, kept):
+def test_a_context_is_answered_again_in_the_format_of_the_upstream(start, upstream, kept):
     client = start(upstream={"wires": ["anthropic"]}, remember={"embedder": "none"})
     upstream.answers = [message_answer("Gyokuro.")]
     assert client.post(f"{ROOT}/contexts/{kept.first}/answer", json={}).json()["text"] == "Gyokuro."
@@ -177,14 +177,14 @@ def test_answering_again_counts_against_limits(start, upstream, kept):
     assert statuses == [400, 200, 200, 429], "one that fails is not counted"
 
 
-def test_what_was_erased_is_not_sent_again(answer_again, client, upstream):
+def test_erased_messages_are_not_sent_again(answer_again, client, upstream):
     answer_again()
     assert client.delete(f"{ROOT}/memories/nuts", params={"erase": "true"}).status_code == 200
     answer_again()
     assert ["hazelnut" in str(body) for body in upstream.bodies] == [True, False]
 
 
-def test_what_cannot_be_answered_again_is_named(answer_again, client, start, kept):
+def test_contexts_that_cannot_be_answered_again_say_why(answer_again, client, start, kept):
     assert answer_again(400, window=300, completion=290)["error"]["code"] == "context_length_exceeded"
     assert answer_again(400, policy="none")["error"]["param"] == "policy"
     assert client.post(f"{ROOT}/contexts/none/answer", json={}).status_code == 404

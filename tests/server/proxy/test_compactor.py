@@ -101,7 +101,7 @@ def test_requests_of_a_conversation_keep_their_summary_until_the_next_trim(start
 
 
 @pytest.mark.parametrize("where", ["header", "policy", "configuration"])
-def test_is_chosen_by_header_configuration_or_policy(start, upstream, where, tmp_path):
+def test_compaction_is_chosen_by_header_configuration_or_policy(start, upstream, where, tmp_path):
     (tmp_path / "mine.toml").write_text(
         'name = "mine"\ncompaction = "rules"\n[completion]\ntokens = 100\n[[pools]]\nname = "recent"\nkinds = ["*"]\n'
         'order = "newest"\ncontiguous = true\n'
@@ -174,7 +174,7 @@ def test_another_model_may_write_it(start, upstream):
     assert {each["model"] for each in upstream.bodies if is_summary_request(each)} == {"gpt-4o-mini"}
 
 
-def test_in_the_format_of_anthropic(start, upstream):
+def test_anthropics_requests_are_compacted(start, upstream):
     client = start(upstream={"window": 2000}, fit=MODEL | {"compaction_wait": 60})
 
     def answer(sent):
@@ -186,7 +186,7 @@ def test_in_the_format_of_anthropic(start, upstream):
     assert upstream.bodies[-1]["messages"][0]["content"].splitlines()[2] == WRITTEN
 
 
-def test_in_the_format_of_the_responses_api(start, upstream):
+def test_requests_of_the_responses_api_are_compacted(start, upstream):
     client = start(upstream={"window": 2000}, fit=MODEL | {"compaction_wait": 60})
 
     def answer(sent):

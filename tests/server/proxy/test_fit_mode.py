@@ -265,7 +265,7 @@ def test_a_learned_window_is_in_the_records_and_the_status(start, upstream):
     assert (learned["model"], learned["window"]) == ("acme-1", 256)
 
 
-def test_what_a_client_wrote_does_not_narrow_the_window_of_others(start, upstream):
+def test_a_clients_error_text_does_not_narrow_the_window_of_others(start, upstream):
     """A sentence of a request comes back in an error of the upstream."""
     client = start()
     said = "This model's maximum context length is 300 tokens. However, your messages resulted in 900 tokens."
@@ -438,7 +438,7 @@ def test_a_server_that_tells_its_window_gets_what_fits_into_it(start, upstream, 
 
 
 @pytest.mark.parametrize(("row", "window"), [({}, 1_000_000), ({"max_model_len": 1_500_000}, 1_500_000)])
-def test_what_the_server_reports_replaces_a_published_window(start, upstream, row, window):
+def test_a_window_reported_by_the_server_replaces_a_published_one(start, upstream, row, window):
     upstream.pages = {"/v1/models": {"data": [{"id": "glm-5.3", **row}]}}
     client = start(upstream={"window": None})
     record = record_of(client, client.post(CHAT, json=unknown(long_chat(4)) | {"model": "glm-5.3"}))

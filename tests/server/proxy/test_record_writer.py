@@ -92,7 +92,7 @@ def test_an_answer_never_comes_before_its_context(turns):
     assert asyncio.run(report()) == ["s1", "a1", "a2"]
 
 
-def test_of_two_contexts_with_one_id_the_first_is_written():
+def test_the_first_of_two_contexts_with_one_id_is_written():
     async def report():
         kept, tasks = RecordingStore(), BackgroundTasks()
         records = writer(kept, tasks)

@@ -353,7 +353,7 @@ def test_an_agent_is_served_as_in_fit_mode(start, upstream, wire, every):
 
 
 @WIRES
-def test_what_was_found_stays_where_it_is_in_a_tool_loop(start, upstream, wire):
+def test_search_results_stay_in_place_in_a_tool_loop(start, upstream, wire):
     client = start(mode="remember", upstream={"window": 60_000})
     for at in range(12):
         memory = {"id": f"m{at}", "content": f"mia_li_3668 wants refunds of broken orders on card {at}.", "user": "mia"}

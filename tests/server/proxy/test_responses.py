@@ -185,7 +185,7 @@ def test_an_overflow_is_learned_and_the_request_sent_again(start, serve, stream)
     assert record["warnings"][0]["kind"] == "overflowed"
 
 
-def test_what_only_the_provider_has_is_passed_on(start, serve):
+def test_items_stored_by_the_provider_are_passed_on(start, serve):
     fake, address = serve(["Green.", "Tea."])
     client = through(start, address)
     with gpt(str(client.base_url)) as agent:
@@ -284,7 +284,7 @@ def test_an_error_names_the_field_of_the_items(start, serve):
 
 
 @pytest.mark.parametrize("wrong", [None, [], 7, ["Hi"]])
-def test_what_is_no_input_is_refused_by_name(start, serve, wrong):
+def test_invalid_input_is_refused_by_name(start, serve, wrong):
     fake, address = serve()
     answer = through(start, address).post(RESPONSES, json={"model": "gpt-4o", "input": wrong})
     assert (answer.status_code, fake.requests) == (400, [])

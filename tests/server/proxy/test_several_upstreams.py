@@ -246,7 +246,7 @@ def test_an_upstream_rests_for_as_long_as_it_asks_for():
     assert (names(), upstreams.states) == ("ab", {"a": "answers", "b": "untried"})
 
 
-def test_what_an_outage_is_and_that_its_words_are_not_shown():
+def test_outages_are_recognized_and_their_text_is_not_shown():
     outages = [ProviderUnavailable("r", "secret"), ProviderTimeout("r", "secret"), ProviderError("r", "s", status=502)]
     assert [is_outage(each) for each in outages] == [True] * 3
     assert [describe_outage(each) for each in outages] == [

@@ -75,7 +75,7 @@ def test_unknown_servers_are_not_asked_for_usage(start, upstream, mode):
         ({"url": "http://127.0.0.1:8081/v1"}, False, False),
     ],
 )
-def test_which_servers_are_asked_for_usage(upstream, fit, remember):
+def test_only_servers_that_report_usage_are_asked_for_it(upstream, fit, remember):
     config = parse_config({"upstreams": [{"name": "up", **upstream}]}, "brimful.toml")
     line = Upstreams(config, environ={"OPENAI_API_KEY": "sk-1", "MISTRAL_API_KEY": "sk-2"}).find(
         find_wire("openai"), "gpt-4o"
