@@ -72,7 +72,7 @@ def test_a_store_is_measured_as_its_files_are(run, file, tmp_path):
     assert stored == json.loads(run("bench", str(file), *options).stdout)
 
 
-def test_what_fits_is_not_replayed(run, file):
+def test_conversations_that_fit_are_not_replayed(run, file):
     shown = run("bench", str(file), "--window=128000").stdout
     assert shown.endswith("Nothing has to be trimmed. Try a smaller --window.\n\n")
 
@@ -85,7 +85,7 @@ def test_a_system_prompt_larger_than_the_window_is_counted(run, tmp_path):
     assert {way: figures["refused"] for way, figures in report["ways"].items()} == {"newest": 1, "fit": 1, "memory": 0}
 
 
-def test_what_cannot_be_measured_is_refused(run, tmp_path):
+def test_conversations_that_cannot_be_measured_are_refused(run, tmp_path):
     silent = tmp_path / "silent.jsonl"
     silent.write_text('{"role": "user", "content": "Hello?"}\n', encoding="utf-8")
     assert "no conversation with answers" in run("bench", str(silent), code=1).stderr

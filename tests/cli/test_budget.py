@@ -91,7 +91,7 @@ def test_a_model_without_a_rule_takes_the_typical_image(run):
 
 
 @pytest.mark.parametrize("size", ["", "1024", "0x10", "10x0", "10x", "-1x5", "1e3x5", "123456x1", "１x１"])
-def test_what_is_no_size_is_wrong_usage(size, run):
+def test_an_invalid_size_is_wrong_usage(size, run):
     assert "is not a size in pixels" in run("budget", "--images", 1, "--image-size", size, code=2).stderr
 
 

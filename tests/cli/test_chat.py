@@ -63,7 +63,7 @@ def test_a_persona_that_is_not_there_is_an_error_and_nothing_is_stored(run, smol
     assert run_json("room", "list") == []
 
 
-def test_what_is_no_text_holds_up_nobody(tmp_path):
+def test_invalid_utf8_does_not_stop_a_chat(tmp_path):
     command = [sys.executable, "-m", "brimful", "chat", "--db", f"sqlite:///{tmp_path}/chat.db", "--embedder", "none"]
     strict = os.environ | {"PYTHONIOENCODING": "utf-8:strict"}
     typed = b"/nonsense \xff\xfe\n/help\n"

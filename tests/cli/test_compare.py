@@ -79,7 +79,7 @@ def test_diff_with_itself(run, context):
     assert "change " not in text
 
 
-def test_what_was_no_candidate(run, chat, context):
+def test_items_that_were_no_candidate_are_named(run, chat, context):
     lines = Path(chat).read_text(encoding="utf-8").splitlines()
     Path("less.jsonl").write_text("\n".join(line for line in lines if "mem-episodic" not in line), encoding="utf-8")
     run("fill", "less.jsonl", "-m", "gpt-4-turbo", "--now", 1_763_211_000, "--window", 3000, "-o", "less.json")

@@ -62,7 +62,7 @@ def test_a_context_is_removed(run, run_json, fails):
 
 
 @pytest.mark.usefixtures("filled")
-def test_what_is_old_is_pruned(run, run_json):
+def test_old_contexts_are_pruned(run, run_json):
     before = run_json("stats")
     foreseen = run("context", "prune", "--older-than", "30d", "--dry-run").stdout
     assert foreseen.startswith("would remove 1 context, 1 answer, ")

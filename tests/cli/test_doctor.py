@@ -74,7 +74,7 @@ def test_nothing_is_created_and_the_store_of_a_newer_version_is_named(run, tmp_p
     assert "newer version of Brimful" in found["store"]["result"]
 
 
-def test_what_does_not_work_is_named(run):
+def test_broken_parts_are_named(run):
     nowhere = "http://127.0.0.1:9/v1"
     result = run("doctor", "--provider", nowhere, "--db=postgresql://ada@127.0.0.1:9/chat", "--json", code=1)
     found = parts(result)

@@ -25,7 +25,7 @@ def test_report_and_table(run, context):
     assert len(rows(text)) == len(json.loads(Path(context).read_bytes())["decisions"])
 
 
-def test_what_is_out_follows_what_is_in_nearest_to_the_cut_first(run_json, context):
+def test_dropped_items_follow_included_ones_nearest_to_the_cut_first(run_json, context):
     candidates = run_json("explain", context)["candidates"]
     is_in = [row["outcome"] in ("kept", "shrunk") for row in candidates]
     assert is_in == sorted(is_in, reverse=True)
@@ -69,7 +69,7 @@ def test_none_left(run, context):
     assert run("explain", context, "--kind", "weather").stdout.endswith("no candidates match\n")
 
 
-def test_one_that_is_out(run, context):
+def test_a_dropped_item_is_explained(run, context):
     first, window, _, *facts = run("explain", context, "m00").stdout.splitlines()
     assert first.startswith("dropped: older than the history that fits in pool 'recent'")
     assert "ranks below the cut" in first
@@ -85,7 +85,7 @@ def test_a_copy_names_what_it_copies(run, context):
     assert text.startswith("duplicate: same text as 'mem-semantic'")
 
 
-def test_one_as_json(run_json, context):
+def test_an_item_is_explained_as_json(run_json, context):
     data = run_json("explain", context, "img")
     assert data["line"].startswith("shrunk: fits in pool 'media' (85/625 tokens)")
     assert data["decision"]["id"] == data["package"]["id"] == "img"

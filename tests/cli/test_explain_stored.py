@@ -71,7 +71,7 @@ def test_the_context_the_question_and_the_answer_lead_to_the_same(run_json, answ
 
 
 @pytest.mark.usefixtures("answer")
-def test_what_came_of_it_as_data(run_json):
+def test_result_as_data(run_json):
     data = run_json("explain", "ask-0")
     assert (data["persona"], data["room"]) == ("Helper AI", "general")
     [said] = data["answers"]
@@ -106,7 +106,7 @@ def test_the_losers_stand_nearest_to_the_cut_first(run, run_json):
     assert len(run("explain", answer.context.id, "--limit", 2).stdout.split("LEFT OUT: ")[1].splitlines()) == 4
 
 
-def test_one_item_with_the_window_it_would_have_taken(run, run_json):
+def test_an_item_is_explained_with_the_window_that_it_needs(run, run_json):
     small(answers=3)
     data = run_json("explain", "ask-1", "old-00")
     assert data["decision"]["reason"] == "older"

@@ -14,7 +14,7 @@ MADE = {
 
 
 @pytest.mark.parametrize("kind", MADE)
-def test_what_is_written_out_is_read_again(run, kind):
+def test_exports_are_read_again(run, kind):
     for words in MADE.values():
         run(*words)
     run(kind, "export", "--out", "all.jsonl")

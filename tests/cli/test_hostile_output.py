@@ -61,7 +61,7 @@ def test_json_keeps_every_character(run, command):
 
 
 @pytest.mark.usefixtures("store")
-def test_so_do_explanations_and_errors(run, run_json):
+def test_explanations_and_errors_are_harmless(run, run_json):
     built = run_json("assemble", "--room", "den", "--message", EVIL, "--embedder", "none", "--model", "gpt-4o")
     one = next(each["id"] for each in built["decisions"] if each["kind"] == "message-recent")
     good = [("explain", built["id"]), ("explain", built["id"], one, "--full"), ("monitor",), ("context", "list")]

@@ -108,7 +108,7 @@ def test_an_id_that_says_something_else_is_skipped(run_json, write_lines):
     assert intake["skipped"] == [{"reason": "another message has this id", "count": 1, "locations": ["a.jsonl:3: a/1"]}]
 
 
-def test_what_was_edited_or_deleted_stays_so(run, run_json, write_lines):
+def test_edited_and_deleted_records_stay_so(run, run_json, write_lines):
     write_lines("a.jsonl", [{**HI, "id": 1}, {**HELLO, "id": 2}])
     run("import", "a.jsonl")
     run("message", "edit", "a/1", "My lid is whole.")

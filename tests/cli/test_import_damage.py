@@ -153,7 +153,7 @@ def test_no_store_is_made(fails):
 
 
 @pytest.mark.parametrize("zipped", [False, True])
-def test_one_damaged_file_among_many(store, fails, run_json, zipped):
+def test_one_damaged_file_does_not_stop_an_import(store, fails, run_json, zipped):
     files = {f"{at}.jsonl": GOOD for at in range(4)} | {"2.jsonl": GOOD + b"{\n{\n", "notes.txt": b"{", "z.json": b"[1"}
     path = packed(Path("in.zip"), files) if zipped else lay_out(Path("in"), files)
     before = store()
@@ -188,7 +188,7 @@ def test_many_damaged_places_of_one_file_are_counted(fails):
     )
 
 
-def test_what_can_be_read_and_is_no_message_is_skipped_alone(run_json, write_lines):
+def test_readable_lines_that_are_no_message_are_skipped_alone(run_json, write_lines):
     rows = [HI, {"role": "robot", "content": "a"}, [], 7, None, {"role": "user"}, {**HI, "id": 1}, {**HELLO, "id": 1}]
     write_lines("x.jsonl", rows)
     intake = run_json("import", "x.jsonl")

@@ -185,7 +185,7 @@ def test_hermes_without_brimful_in_its_environment_is_told_what_to_run(run, add_
     assert f"uv pip install --python {python} brimful" in run("install", "hermes", "--dry-run").stdout
 
 
-def test_what_is_installed_is_in_the_package(home, run, monkeypatch):
+def test_installed_files_come_from_the_package(home, run, monkeypatch):
     monkeypatch.undo()
     monkeypatch.setenv("HOME", str(home))
     for name in ("opencode", "pi", "codex"):
@@ -278,7 +278,7 @@ def test_if_one_file_cannot_be_read_nothing_is_changed(home, run):
     assert tree(home) == {".codex/hooks.json": b"{}"}
 
 
-def test_if_a_file_cannot_be_written_those_before_it_are_as_before(home):
+def test_if_a_file_cannot_be_written_the_ones_before_it_are_restored(home):
     plan = plan_install("codex", Options())
     broken = plans.Action(path=home / ".codex/hooks.json/config.toml", before=None, after=b"")
     with pytest.raises(OSError, match="config"):
@@ -330,7 +330,7 @@ def test_a_changed_file_keeps_its_changes_and_loses_only_our_entries(home, run):
     assert path.with_name("settings.json.before-brimful").read_text() == '{\n  "a": 1 // one\n}\n'
 
 
-def test_what_we_replaced_comes_back_even_if_the_file_was_changed(home, run):
+def test_replaced_settings_are_restored_even_if_the_file_was_changed(home, run):
     path = write(home / ".hermes/config.yaml", "context:\n  engine: 'mine'  # old\n")
     run("install", "hermes", "--yes")
     path.write_text(path.read_text() + "new: 1\n")

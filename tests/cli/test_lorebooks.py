@@ -145,7 +145,7 @@ def test_the_book_of_a_character_card_is_taken(run, run_json):
         (("try", "--room", "hall", "--message", "x"), "no room 'hall'"),
     ],
 )
-def test_what_cannot_be_is_one_line(run, command, told):
+def test_errors_are_one_line(run, command, told):
     errors = run("lorebook", *command, code=1).stderr
     assert told in errors
     assert len(errors.splitlines()) == 1

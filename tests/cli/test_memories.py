@@ -167,7 +167,7 @@ def test_a_missing_embedder_is_reported(run):
 
 
 @pytest.mark.usefixtures("room")
-def test_what_cannot_be_built(fails):
+def test_builds_that_fail_say_why(fails):
     assert fails(*ASK, "--message", "Hi").startswith("model: is not set: ")
     assert fails("assemble", "--room", "hall", "-m", "gpt-4o") == "no room 'hall'"
     assert fails(*ASK[:5], "-m", "gpt-4o", "--message", "word " * 90, "--window", 60).startswith("required parts need ")

@@ -20,7 +20,7 @@ def test_all(run, run_json):
     assert len(lines) - 1 == len(run_json("models")) == len(default_registry())
 
 
-def test_of_one_provider(run_json):
+def test_models_are_filtered_by_provider(run_json):
     assert {row["provider"] for row in run_json("models", "--provider", "anthropic")} == {"anthropic"}
 
 
@@ -58,7 +58,7 @@ def test_without_the_extra_the_error_explains_how_to_get_prices(run, run_json):
     assert run_json("models", "gpt-4o")[0]["cost_per_million"] is None
 
 
-def test_one_without_a_row_has_its_published_window(run):
+def test_a_model_without_a_row_has_its_published_window(run):
     result = run("models", "glm-5.3")
     assert "window      1,000,000 tokens" in result.stdout
     assert "source      genai-prices 0.2.1 and litellm" in result.stdout

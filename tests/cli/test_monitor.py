@@ -69,7 +69,7 @@ def a_build(number=1, **changed):
     return msgspec.structs.replace(usual, **changed)
 
 
-def test_what_changed_is_marked_and_what_changes_every_turn_is_not():
+def test_changes_are_marked_unless_they_happen_every_turn():
     teller = EventFormatter()
     first = teller.text(a_build(), "Helper AI")
     assert "Changed!" not in first
@@ -198,7 +198,7 @@ async def back(world):
     world.away = False
 
 
-def test_what_another_process_does_is_seen_once_and_in_order():
+def test_contexts_of_another_process_are_shown_once_and_in_order():
     [first] = answer_questions()
     world = World([answered, answered, nothing, nothing])
     asyncio.run(world.watch())
@@ -261,7 +261,7 @@ def test_a_process_follows_and_ends_with_ctrl_c():
     assert (process.returncode, errors) == (130, "")
 
 
-def test_it_ends_when_nobody_reads_it_any_more():
+def test_a_monitor_ends_when_its_output_is_closed():
     answer_questions()
     command = [sys.executable, "-m", "brimful", "monitor", "--follow", "--db", DB]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as monitor:

@@ -36,7 +36,7 @@ def test_every_parameter_of_every_command_is_read_plainly():
         (("inspect", "--room", "den", "--now", "noon"), "--now"),
     ],
 )
-def test_what_is_wrong_or_missing_is_refused(args, said, run):
+def test_wrong_or_missing_parameters_are_refused(args, said, run):
     assert said in run(*args, code=2).stderr
 
 

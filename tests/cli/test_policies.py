@@ -8,7 +8,7 @@ def test_all(run, run_json):
     assert [set(row) for row in run_json("policies")] == [{"name", "description"}] * len(policy_names())
 
 
-def test_one_in_numbers(run):
+def test_a_policy_is_shown_in_tokens_of_a_model(run):
     lines = run("policies", "window", "--model", "gpt-4").stdout.splitlines()
     [recent] = [line.split() for line in lines if line.startswith("recent ")]
     assert recent == ["recent", "3,753", "newest", "5", "100", "message-*,", "tool-*", "contiguous"]
@@ -25,7 +25,7 @@ def test_the_order_of_trimming(run):
     assert trim in run("policies", "pools").stdout
 
 
-def test_one_as_json(run_json):
+def test_a_policy_is_shown_as_json(run_json):
     data = run_json("policies", "split", "--model", "claude-3-sonnet")
     assert data["policy"]["total_tokens"] == 200_000
     limits = {pool["name"]: pool["limit"] for pool in data["budget"]["pools"]}

@@ -31,7 +31,7 @@ def test_proposals_are_listed_confirmed_rejected_and_undone(run):
     assert run("memory", "confirm", "--all", *db).stdout == "nothing is proposed\n"
 
 
-def test_what_to_review_must_be_said(run):
+def test_a_review_needs_an_id(run):
     propose(("Ada likes tea.", "ada"))
     db = ("--db", "sqlite:///chat.db")
     assert "pass either ids or --all" in run("memory", "confirm", *db, code=2).stderr

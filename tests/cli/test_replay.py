@@ -23,7 +23,7 @@ LONG = ("replay", "--last", "9999w")
 
 
 @pytest.mark.usefixtures("answers")
-def test_how_many_would_lose_something(run, run_json):
+def test_contexts_that_would_lose_something_are_counted(run, run_json):
     same = run_json(*LONG)
     assert (same["contexts"], same["replayed"], same["losing"], same["unfit"]) == (6, 6, 0, 0)
     small = run_json(*LONG, "--window", 450, "--completion", 100)
@@ -53,7 +53,7 @@ def test_contexts_that_were_not_recorded_are_listed_and_no_more(run, run_json, f
     assert (row["recorded"], row["decisions"], len(row["answers"])) == (False, [], 1)
 
 
-def test_what_would_not_fit_at_all(run, run_json, answers):
+def test_contexts_that_would_not_fit_are_listed(run, run_json, answers):
     data = run_json(*LONG, "--window", 120, "--completion", 100)
     assert (data["unfit"], data["losing"], data["mean_lost"]) == (6, 6, 0)
     assert data["unfit_ids"] == sorted(answer.context.id for answer in answers)
@@ -103,7 +103,7 @@ def test_pages_make_no_difference():
 
 
 @pytest.mark.usefixtures("answers")
-def test_what_was_erased_or_cannot_be_read_is_counted(run, run_json):
+def test_erased_and_unreadable_contexts_are_counted(run, run_json):
     run("memory", "remove", "m-start", "--erase")
     data = run_json(*LONG)
     assert (data["contexts"], data["replayed"], data["erased"]) == (6, 0, 6)
@@ -138,7 +138,7 @@ def test_diff_of_contexts_in_a_store(run, run_json, answers):
     assert run_json("diff", first, "first.json")["prefix_share"] == 1.0
 
 
-def test_what_is_only_cut_is_lost_in_part():
+def test_a_shortened_item_is_lost_in_part():
     messages = [
         brimful.package(
             "message-recent", f"Turn {n}. " + "A word or two. " * 30, model="gpt-4o", position=n, min_tokens=20

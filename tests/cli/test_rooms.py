@@ -162,7 +162,7 @@ def test_a_used_id_is_reported(run, fails):
     )
 
 
-def test_what_steers_a_terminal_is_not_shown(run):
+def test_control_characters_are_not_shown(run):
     run("message", "add", "--room", "den", "\x1b[31mred\nline", "--id", "m1")
     for command in (("list", "--room", "den"), ("show", "m1")):
         assert "\x1b" not in run("message", *command).stdout

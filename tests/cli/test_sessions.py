@@ -63,7 +63,7 @@ def test_misses_have_a_cause_a_cost_and_an_advice(run, run_json, home):
 
 
 @pytest.mark.usefixtures("home")
-def test_what_a_compaction_lost_can_be_recalled(run, run_json):
+def test_texts_lost_by_a_compaction_can_be_recalled(run, run_json):
     shown = run("sessions", "lost", "c0de").stdout
     assert "called again in request 3" in shown
     [loss] = run_json("sessions", "lost", "c0de")

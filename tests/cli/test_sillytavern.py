@@ -109,7 +109,7 @@ def test_files_come_back_as_they_were(run, tavern):
     assert book == json.loads(world.folder()["worlds/Storms.json"])
 
 
-def test_what_was_changed_here_is_changed_there(run, tavern):
+def test_changes_are_written_back(run, tavern):
     run("import", str(tavern))
     run("persona", "edit", "Nova", "--note", "0=Be short.", "--note", "5=She limps.", "--character", "greetings=Hm?")
     run("room", "edit", world.CHAT, "--note", "1=The storm is over.")

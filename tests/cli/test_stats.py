@@ -244,7 +244,7 @@ def test_missing_memories_are_reported_with_the_breaker(run, keep, off, on, told
         (["--last", "soon"], "is not a duration such as 90m, 24h or 7d"),
     ],
 )
-def test_what_does_not_go_together_is_refused(run, keep, options, said):
+def test_conflicting_options_are_refused(run, keep, options, said):
     keep()
     assert said in run("stats", *options, code=2).stderr
 

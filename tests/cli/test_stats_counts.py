@@ -81,7 +81,7 @@ def test_implausible_reports_are_mentioned(run, run_json, keep):
     assert (row["plausible"], row["learned_from"]) == (False, 0)
 
 
-def test_what_was_cached_is_a_share_of_the_prompts(run, keep):
+def test_cached_tokens_are_a_share_of_the_prompts(run, keep):
     keep([seen("o1", 1.0, cached=50, expected_cached=75)])
     assert run("stats", "--counts").stdout.splitlines()[1].split()[-8:-4] == ["50.0", "%", "75.0", "%"]
 

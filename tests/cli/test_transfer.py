@@ -150,7 +150,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_what_is_hostile_leaves_the_store_as_it_was(run, fails, name):
+def test_hostile_files_leave_the_store_unchanged(run, fails, name):
     Path("ok.jsonl").write_text('{"role": "user", "content": "Hi"}\n', encoding="utf-8")
     run("import", "ok.jsonl")
     before = run("export").stdout
@@ -185,7 +185,7 @@ def test_a_card_comes_back_field_by_field(run, card):
     assert json.loads(run("export", "--persona", "Nova", "--format", "card").stdout) == card()
 
 
-def test_what_was_changed_is_changed_in_the_card(run):
+def test_changes_are_written_to_the_card(run):
     Path("nova.json").write_bytes(samples.written(samples.v2_card()))
     run("import", "nova.json")
     run("persona", "edit", "Nova", "--character", "scenario=On the moon.")

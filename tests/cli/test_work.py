@@ -37,7 +37,7 @@ def progress(tenant):
     return asyncio.run(read())
 
 
-def test_what_is_due_is_done_once(run):
+def test_due_jobs_are_done_once(run):
     post("acme", "beta")
     done = run("work", "--once", "--json").stdout
     assert sorted((report["tenant"], report["count"]) for report in map(json.loads, done.splitlines())) == [
@@ -128,7 +128,7 @@ def test_a_heartbeat_shows_that_it_lives_and_a_signal_stops_it(run, tmp_path):
     assert f"{missing} cannot be written: No such file or directory" in " ".join(failed.stderr.split())
 
 
-def test_it_waits_for_a_database_that_cannot_be_reached(tmp_path):
+def test_a_worker_waits_for_an_unreachable_database(tmp_path):
     url = f"postgresql://ada@/chat?host={tmp_path}"
     with subprocess.Popen(
         [sys.executable, "-m", "brimful", "work", "--db", url], stderr=subprocess.PIPE, text=True

@@ -17,7 +17,7 @@ async def rows(*values):
         yield value
 
 
-def test_what_stood_there_stays_until_all_is_written():
+def test_the_old_file_stays_until_the_new_one_is_complete():
     out = Path("out.jsonl")
     asyncio.run(write_lines(rows(1, {"a": 2}), out))
     assert out.read_bytes() == b'1\n{"a":2}\n'
