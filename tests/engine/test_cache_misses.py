@@ -74,7 +74,7 @@ def test_each_cause_of_a_miss_is_named(messages, options, cause, caplog):
 
 
 @pytest.mark.parametrize("cached", [10**6, 2_560])
-def test_what_came_from_the_cache_is_no_miss(cached):
+def test_cached_tokens_are_no_miss(cached):
     async def story():
         async with brimful.Engine("sqlite:///:memory:") as engine:
             first = await ask(engine, FIRST)
@@ -94,7 +94,7 @@ def test_conversations_do_not_miss_each_other():
     assert misses(asyncio.run(story())) == []
 
 
-def test_what_was_found_for_the_question_before_is_no_miss():
+def test_results_of_the_question_before_are_no_miss():
     """It stands before its question, and is not in the next prompt."""
 
     async def story():

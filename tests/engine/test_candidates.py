@@ -86,7 +86,7 @@ def test_a_package_says_which_passage_matched():
     assert add_matches([lore], hits[:2]) == [lore]
 
 
-def test_of_hits_that_are_not_worth_their_tokens_only_the_best_are_on_record():
+def test_only_the_best_worthless_hits_are_recorded():
     likely = [make_hit(f"likely{n:02}", f"Bicycle {n} is called Rosinante.", 0.2) for n in range(30)]
     unlikely = [make_hit(f"unlikely{n:02}", f"Lamp {n} is green.", 0.0001 + n / 1e6) for n in range(50)]
     ranked = sorted([*likely, *unlikely], key=relevance_order)
@@ -106,7 +106,7 @@ def limit_packages(hits, *, now=0.0, **changes):
     return [each.id for each in limit_misses(packages, policy, now=now)]
 
 
-def test_of_packages_that_are_not_worth_their_tokens_only_the_best_are_on_record():
+def test_only_the_best_worthless_packages_are_recorded():
     likely = [make_hit(f"likely{n:02}", f"Bicycle {n} is called Rosinante.", 0.2) for n in range(30)]
     unlikely = [make_hit(f"unlikely{n:02}", f"Lamp {n} is green.", (n + 1) / 1e7) for n in range(50)]
     names = [hit.record.id for hit in [*likely, *unlikely]]
@@ -125,7 +125,7 @@ def test_a_package_is_worth_less_the_older_it_is():
     assert len(limit_packages(hits, now=1e9, **by_price)) == 20
 
 
-def test_of_unlikely_packages_only_the_best_are_on_record():
+def test_only_the_best_unlikely_packages_are_recorded():
     unlikely = [make_hit(f"lamp{n:02}", f"Lamp {n} is green.", 0.001) for n in range(40)]
     assert len(limit_packages(unlikely)) == 20
     of_poor_search = [msgspec.structs.replace(hit, relevance=0.04, best=0.04, total=0.04) for hit in unlikely]

@@ -66,7 +66,7 @@ def test_memories_of_others_are_not_among_the_few():
 
 
 @pytest.mark.parametrize(("count", "candidates"), [(FEW_MEMORIES, FEW_MEMORIES), (FEW_MEMORIES + 1, 0)])
-def test_of_many_memories_only_those_that_are_found_are_candidates(count, candidates):
+def test_only_found_memories_are_candidates_if_there_are_many(count, candidates):
     [context] = build(own(*(f"Note {chr(97 + n % 26)}{n} is about kettles." for n in range(count))), ["Good morning"])
     assert sum(decision.kind.startswith("memory-") for decision in context.decisions) == candidates
 

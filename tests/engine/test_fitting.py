@@ -84,7 +84,7 @@ def test_a_refused_request_teaches_the_window(tmp_path):
     assert after.tokens < 2_000 < before.tokens
 
 
-def test_what_is_not_fitted_is_refused(tmp_path):
+def test_requests_that_were_not_fitted_are_refused(tmp_path):
     async def story(engine):
         await engine.post(room="lounge", text="Hi")
         ctx = await engine.assemble(room="lounge", model="gpt-4o")

@@ -221,7 +221,7 @@ def test_every_hit_knows_the_best_and_the_total_of_what_its_query_found(run, new
     assert many[0].best < many[0].total <= 50 * many[0].best
 
 
-def test_for_a_question_about_people_the_best_three_stand_out(run, new_engine):
+def test_the_best_three_stand_out_for_a_question_about_people(run, new_engine):
     async def story():
         async with new_engine(model="gpt-4o") as engine:
             for number in range(40):

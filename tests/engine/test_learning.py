@@ -241,7 +241,7 @@ def test_the_request_says_whose_facts_are_wanted(new_engine, run):
         ),
     ],
 )
-def test_what_somebody_said_in_a_room_is_replaced_only_by_them(new_engine, run, speaker, expected):
+def test_a_memory_is_replaced_only_by_its_speaker(new_engine, run, speaker, expected):
     replies = [
         reply(("Ada lives in Paris.", [1], None)),
         reply(("Ada lives in Rome.", [1], "k1")),
@@ -369,7 +369,7 @@ def test_a_removed_user_takes_the_contexts_of_learning_along(new_engine, run):
     assert run(story()) == []
 
 
-def test_what_cannot_be_meant_is_refused(new_engine, run):
+def test_invalid_values_are_refused(new_engine, run):
     async def story():
         async with new_engine(provider=ScriptedProvider()) as engine:
             for wrong, reason in (

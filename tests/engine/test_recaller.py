@@ -47,7 +47,7 @@ def story(run, new_engine):
     return tell
 
 
-def test_what_a_context_left_out_is_recalled_from_its_stored_record(story):
+def test_dropped_items_are_recalled_from_the_stored_record(story):
     async def part(engine, context):
         assert context.decision("trace").outcome != "kept"
         by_handle = await engine.recall(context.handle("trace"), context=context.id, max_tokens=20_000)
@@ -61,7 +61,7 @@ def test_what_a_context_left_out_is_recalled_from_its_stored_record(story):
     assert story(part)
 
 
-def test_what_was_never_a_candidate_is_recalled_from_the_store(story):
+def test_messages_that_were_no_candidates_are_recalled_from_the_store(story):
     async def part(engine, context):
         assert "bees" not in context.decisions_by_id
         memory = await engine.recall("bees", context=context)
@@ -148,7 +148,7 @@ def test_a_query_searches_what_was_left_out_and_the_store(story):
     assert story(part)
 
 
-def test_what_was_deleted_says_so(story):
+def test_recalling_a_deleted_message_says_so(story):
     async def part(engine, context):
         erased = next(each.id for each in context.decisions if each.id.startswith("msg-"))
         await engine.delete("trace")
@@ -216,7 +216,7 @@ def test_an_encrypted_record_recalls_the_same(story):
     assert story(part, keys=Keys(bytes(range(32))))
 
 
-def test_what_only_means_the_same_is_found_among_the_candidates(run, new_engine):
+def test_candidates_of_the_same_meaning_are_found(run, new_engine):
     """A candidate that shares no word with the query is found if search in the store finds it."""
 
     async def whole():

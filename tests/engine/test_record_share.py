@@ -72,7 +72,7 @@ def test_the_id_decides_what_is_recorded_and_a_problem_always_is(run, new_engine
     assert sorted(exported) == sorted(id for id, kept in recorded.items() if kept)
 
 
-def test_what_needs_the_record_says_that_there_is_none(run, new_engine):
+def test_methods_that_need_the_record_say_that_there_is_none(run, new_engine):
     async def story():
         async with new_engine(model="gpt-4o", embedder="none", record_share=0.0) as engine:
             [context, *_] = await talk(engine, turns=3)

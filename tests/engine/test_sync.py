@@ -27,7 +27,7 @@ def test_every_method_of_the_engine_is_there():
     assert inspect.signature(SyncEngine.search) == inspect.signature(Engine.search)
 
 
-def test_it_works_without_await(tmp_path):
+def test_the_sync_engine_works_without_await(tmp_path):
     with opened(tmp_path, model="gpt-4o", provider=ScriptedProvider(["Tea, please.", "Some more."])) as engine:
         engine.put(brimful_persona())
         engine.remember("Mia likes green tea.")
@@ -88,7 +88,7 @@ def test_a_store_that_cannot_be_opened_leaves_no_thread(tmp_path):
     assert not [each for each in threading.enumerate() if each.name == "brimful-engine"]
 
 
-def test_its_own_loop_cannot_wait_for_itself(tmp_path):
+def test_the_loop_of_a_sync_engine_cannot_wait_for_itself(tmp_path):
     with opened(tmp_path) as engine:
 
         async def inside():
@@ -98,7 +98,7 @@ def test_its_own_loop_cannot_wait_for_itself(tmp_path):
             engine.run(inside())
 
 
-def test_it_can_be_opened_and_closed_while_another_loop_runs(tmp_path):
+def test_a_sync_engine_can_be_used_while_another_loop_runs(tmp_path):
     async def use():
         with opened(tmp_path) as engine:
             return engine.remember("Mia likes tea.").content

@@ -225,7 +225,7 @@ def test_a_trusting_engine_would_remember_it(run, attack):
 
 
 @pytest.mark.parametrize("statement", STATEMENTS)
-def test_what_users_say_is_their_own(statement):
+def test_memories_from_users_belong_to_them(statement):
     assert own_words(statement) == statement
 
 
@@ -241,7 +241,7 @@ ROUNDS = {
 
 
 @pytest.mark.parametrize("kind", ROUNDS)
-def test_what_users_say_becomes_a_memory_at_once(run, kind):
+def test_statements_of_users_become_memories_at_once(run, kind):
     """The statements of all languages, also where there is poisoned text in the same conversation."""
 
     async def story():
@@ -295,7 +295,7 @@ def test_a_page_can_neither_end_nor_replace_what_is_known(run):
     run(story())
 
 
-def test_what_was_rejected_is_not_proposed_again(new_engine, run):
+def test_rejected_memories_are_not_proposed_again(new_engine, run):
     async def story():
         async with new_engine(**MODEL) as engine:
             proposed = await engine.propose(FACT, user="ada")

@@ -249,7 +249,7 @@ asyncio.run(work())
 """
 
 
-def test_what_a_killed_process_left_is_done_by_another_and_nothing_twice(run, url, new_worker, clock):
+def test_another_process_finishes_the_jobs_of_a_killed_one_once(run, url, new_worker, clock):
     async def story():
         async with connect(url) as database:
             embedder = HashEmbedder()
@@ -397,7 +397,7 @@ def test_a_build_that_counts_little_queues_nothing(run, sqlite_url):
     assert run(story()) == {"janitor", "retention"}
 
 
-def test_what_a_killed_worker_counted_is_not_counted_again(run, url, new_worker, clock):
+def test_counts_of_a_killed_worker_are_not_repeated(run, url, new_worker, clock):
     texts = [f"text {at}" for at in range(1_200)]
 
     async def story():
@@ -854,7 +854,7 @@ def test_a_large_tenant_gets_a_graph(run, postgres_url, new_worker, clock, caplo
     assert "without an index" not in caplog.text
 
 
-def test_where_no_graph_can_be_built_search_goes_on_without_one(run, sqlite_url, new_worker, caplog):
+def test_search_goes_on_if_no_graph_can_be_built(run, sqlite_url, new_worker, caplog):
     async def story():
         async with connect(sqlite_url) as database:  # which refuses it as a role without rights would
             embedder = HashEmbedder()
