@@ -108,7 +108,7 @@ def test_every_context_has_a_picture(pile, policy, model):
     parsed(window_html(build_if_it_fits(pile, policy, model)))
 
 
-def test_what_a_policy_caps_is_a_band():
+def test_a_cap_of_the_policy_is_a_band():
     now = brimful.package("message-current", "And now?", model="gpt-4o", id="now")
     context = brimful.assemble([now], model="gpt-4o", policy="split", window=400_000, now=0.0)
     assert sum(band.tokens for band in window_bands(context)) == 400_000
