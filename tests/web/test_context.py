@@ -174,7 +174,7 @@ def test_a_long_request_is_collapsed_and_its_messages_open(shop, visit):
         assert messages.nth(index).locator("pre").inner_text() == message["text"]
 
 
-def test_what_a_shortened_message_lost_is_gray(tmp_path, visit):
+def test_the_lost_part_of_a_shortened_message_is_gray(tmp_path, visit):
     store = f"sqlite:///{tmp_path}/brimful.db"
     id = in_thread(world.shortened(store))
     with served_here(store) as address:

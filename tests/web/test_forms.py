@@ -41,7 +41,7 @@ def test_a_shortened_item_is_marked_in_lists(own_shop, visit):
     expect(page.get_by_role("grid", name="Candidates").get_by_text("digest", exact=True)).to_have_count(1)
 
 
-def test_what_the_model_recalled_is_shown(own_shop, visit):
+def test_recalls_of_the_model_are_shown(own_shop, visit):
     address, store, _ = own_shop
     context, handle = in_thread(world.recalled(store))
     page = visit(address, f"/contexts/{context}")

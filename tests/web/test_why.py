@@ -52,7 +52,7 @@ def test_a_window_that_is_typed_at_once_counts(shop, visit):
     expect(tokens).to_have_value("4097")
 
 
-def test_by_keyboard_alone(shop, visit):
+def test_a_context_is_reached_by_keyboard_alone(shop, visit):
     address, _, contexts = shop
     page = visit(address)
     page.get_by_role("link", name=re.compile("Nova in Support")).first.wait_for()
