@@ -101,7 +101,7 @@ def test_a_build_tells_its_numbers(store, run):
     assert listed.naive == context.tokens + sum(each.tokens for each in out)
 
 
-def test_what_was_cut_from_an_item_is_part_of_the_naive_prompt(store, run):
+def test_the_naive_prompt_includes_the_cut_part_of_an_item(store, run):
     long = memory("word " * 400, counter=COUNTER, id="long", min_tokens=5, can_drop=False)
     context = build([long, pile()[-1]], window=300, completion=20)
     decision = context.decision("long")
