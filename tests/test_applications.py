@@ -112,7 +112,7 @@ def test_the_agent_finishes_far_past_its_window():
     assert "recall" in {call.name for call in calls}
 
 
-def test_its_tools_read_files(tmp_path):
+def test_tools_of_the_agent_read_files(tmp_path):
     (tmp_path / "tea.txt").write_text("Sencha.")
     assert openai_agent.call_tool("list_folder", {"path": str(tmp_path)}) == str(tmp_path / "tea.txt")
     assert openai_agent.call_tool("read_file", {"path": str(tmp_path / "tea.txt")}) == "Sencha."
@@ -122,7 +122,7 @@ def test_its_tools_read_files(tmp_path):
 # -- room.py ---------------------------------------------------------------------------------------------------------
 
 
-def test_those_who_are_mentioned_answer():
+def test_personas_answer_when_mentioned():
     printed = subprocess.run([sys.executable, EXAMPLES / "room.py"], capture_output=True, text=True, check=True).stdout
     speakers = [line.partition(":")[0] for line in printed.splitlines()]
     assert speakers == ["Ada", "Bob", "Ada", "Cook", "Bob", "Host", "Critic"]

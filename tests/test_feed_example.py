@@ -24,7 +24,7 @@ async def stored(url):
         return dict(zip(names, map(len, histories), strict=True)), jobs
 
 
-def test_it_continues_where_it_was_stopped_and_stores_nothing_twice(tmp_path):
+def test_the_feed_continues_after_a_stop_and_stores_nothing_twice(tmp_path):
     files = [tmp_path / "acme.jsonl", tmp_path / "beta.jsonl"]
     for file in files:
         rows = ({"room": "den", "role": "user", "content": f"{file.stem} says {at}"} for at in range(700))

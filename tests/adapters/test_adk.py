@@ -123,7 +123,7 @@ def test_a_request_that_fits_is_the_same_list():
     assert hook(BrimfulPlugin(), contents) is contents
 
 
-def test_what_stays_are_the_same_objects_and_the_newest():
+def test_the_newest_messages_stay_as_the_same_objects():
     contents = talk(401)
     sent = hook(BrimfulPlugin(window=4_000, completion=500), contents)
     assert 10 < len(sent) < 200

@@ -97,7 +97,7 @@ def test_a_request_that_fits_is_not_changed():
     assert all(mine is theirs for mine, theirs in zip(sent, messages, strict=True))
 
 
-def test_what_stays_are_the_same_objects_and_the_newest():
+def test_the_newest_messages_stay_as_the_same_objects():
     messages = talk(400)
     sent = hook(BrimfulMiddleware(window=4_000, completion=500), messages, model="gpt-4o")
     assert 10 < len(sent) < 200

@@ -238,7 +238,7 @@ def test_the_hook_adds_matching_memories_once_in_a_session():
 
 
 @pytest.mark.parametrize("budget", [1, 20, 60, 200, 500, 2_000])
-def test_what_the_hook_adds_is_within_its_budget(budget):
+def test_texts_added_by_the_hook_are_within_its_budget(budget):
     async def use(engine, _):
         for n in range(30):
             await engine.remember(f"Note {n} on the lighthouse: its lamp was repaired on day {n}. " * (1 + n % 7 * 5))

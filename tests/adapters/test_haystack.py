@@ -213,7 +213,7 @@ def test_a_refused_request_is_fitted_again_and_sent_once_more():
     assert len(recorder.requests) == 4
 
 
-def test_what_is_no_overflow_is_not_sent_again():
+def test_other_errors_than_overflows_are_not_retried():
     def fail(_: Any) -> str:
         raise RuntimeError("rate limit: 10 tokens per minute")
 
@@ -289,7 +289,7 @@ def restored(pipeline: Pipeline) -> Pipeline:
     return Pipeline.loads(pipeline.dumps(), allowed_modules=["brimful.adapters.haystack", __name__])
 
 
-def test_it_is_serialized_in_a_pipeline_and_an_agent(tmp_path):
+def test_the_generator_is_serialized_in_a_pipeline_and_an_agent(tmp_path):
     url = f"sqlite:///{tmp_path}/requests.db"
     options = {"engine": url, "conversation": "a", "model": "gpt-4o", "window": 4_000}
     pipeline = Pipeline()
@@ -354,7 +354,7 @@ def sender(options: dict[str, Any]) -> Callable[[list[ChatMessage], str], list[C
 
 @given(chats(), chats())
 @settings(deadline=None, derandomize=True, max_examples=30)
-def test_it_keeps_the_rules_of_all_adapters(messages, other):
+def test_haystack_keeps_the_rules_of_all_adapters(messages, other):
     check(Case(make=from_openai, sender=sender, wire=lambda message: wire_of([message])), messages, other)
 
 

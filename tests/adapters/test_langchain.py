@@ -368,7 +368,7 @@ def test_results_in_a_message_of_the_user_are_kept_with_their_call():
     assert same is messages[2].content[1]
 
 
-def test_what_is_required_and_too_long_is_an_error_with_the_numbers():
+def test_required_messages_that_are_too_long_are_an_error_with_the_numbers():
     request = request_for(chat(2), system_message=SystemMessage("word " * 5_000))
     with pytest.raises(BudgetExceeded, match="tokens"):
         run(request, BrimfulMiddleware(window=1_000, completion=200))

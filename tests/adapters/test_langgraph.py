@@ -189,7 +189,7 @@ filters = st.none() | st.sampled_from([{"n": 1}, {"n": {"$gt": 1}}, {"text": "te
 
 
 @given(st.lists(writes, max_size=12), namespaces, filters, st.integers(1, 3))
-def test_it_holds_what_the_store_of_langgraph_holds(written, prefix, condition, depth):
+def test_the_store_holds_the_same_as_langgraphs_own(written, prefix, condition, depth):
     with brimful.SyncEngine("sqlite:///:memory:", embedder="none", indexing=False) as engine:
         ours, theirs = BrimfulStore(engine), InMemoryStore()
         for store in (ours, theirs):
@@ -279,7 +279,7 @@ def test_the_example_remembers_across_threads_and_always_fits(engine):
 # -- errors ------------------------------------------------------------------------------------------------------------
 
 
-def test_what_a_store_cannot_do_is_an_error(engine, store):
+def test_unsupported_operations_are_an_error(engine, store):
     with pytest.raises(NotImplementedError, match="TTL"):
         store.put(ADA, "drink", {"text": "Tea."}, ttl=5)
     with pytest.raises(NotImplementedError, match="ttl"):

@@ -190,7 +190,7 @@ def test_messages_by_position_are_refused_only_if_they_do_not_fit():
     assert len(server.requests) == 1
 
 
-def test_what_cannot_fit_raises_an_error_of_litellm_with_the_numbers():
+def test_requests_that_cannot_fit_raise_an_error_of_litellm_with_the_numbers():
     with upstream() as (server, to), installed(window=4_000):
         call = {"model": "openai/gpt-4o", "messages": [{"role": "system", "content": RULES}, LAST], **to}
         with pytest.raises(litellm.ContextWindowExceededError, match=r"required parts need 12,\d+ tokens, limit 3,000"):
@@ -485,7 +485,7 @@ def conversations(draw):
 
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(messages=conversations(), policy=st.sampled_from(["fit", None]), window=st.integers(900, 6_000))
-def test_what_is_sent_is_within_the_limit_whole_and_in_order(messages, policy, window):
+def test_requests_are_within_the_limit_whole_and_in_order(messages, policy, window):
     before = json.dumps(messages)
     callback = BrimfulCallback(window=window, policy=policy, completion=200)
     try:

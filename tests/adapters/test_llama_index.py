@@ -348,7 +348,7 @@ def test_a_refused_request_is_fitted_again_and_sent_once_more():
     assert len(scripted.requests) == 16
 
 
-def test_what_is_no_overflow_is_not_sent_again():
+def test_other_errors_than_overflows_are_not_retried():
     def fail(_: Any) -> ChatMessage:
         raise RuntimeError("rate limit: 10 tokens per minute")
 
@@ -458,7 +458,7 @@ def test_structured_output_is_fitted():
         assert len(sent) < len(messages)
 
 
-def test_it_survives_pickling():
+def test_an_llm_survives_pickling():
     llm = pickle.loads(  # noqa: S301 - our own bytes
         pickle.dumps(BrimfulLLM(MockLLM(max_tokens=3, is_chat_model=True), window=2_000, conversation="a"))
     )

@@ -210,7 +210,7 @@ def test_a_subsequence_is_sent_that_fits(groups):
     assert brimful.fit(request, wire="responses", max_prompt_tokens=900, policy="fit").request["input"] == sent
 
 
-def test_what_fits_is_not_changed():
+def test_items_that_fit_are_not_changed():
     items = [user("Hi"), *call_items("c1"), user("Thanks")]
     assert apply(BrimfulFilter(), items).input is items
 
@@ -664,7 +664,7 @@ def test_long_sessions_are_read_in_pages():
 
 
 @pytest.mark.parametrize("item", ["Hi", 3, {"role": "user", "content": object()}, [user("Hi")]])
-def test_what_is_no_item_is_refused(item):
+def test_invalid_items_are_refused(item):
     async def use(session, _):
         with pytest.raises(InvalidValue, match=r"items\[1\]: must be"):
             await session.add_items([user("Hi"), item])

@@ -440,7 +440,7 @@ def test_wrong_options_are_refused():
         BrimfulCapability(budget=3)
 
 
-def test_it_is_a_compaction_strategy_of_the_harness():
+def test_the_capability_is_a_compaction_strategy_of_the_harness():
     history = make_history([("calls", 2)] * 20)
     seen = []
 

@@ -220,7 +220,7 @@ def test_wrong_arguments_are_named(field, changes):
         ("window", lambda: brimful.budget(model="gpt-4o", window=10**400)),
     ],
 )
-def test_other_doors_name_what_is_wrong(field, call):
+def test_other_functions_name_the_wrong_field(field, call):
     with pytest.raises(brimful.errors.InvalidValue) as caught:
         call()
     assert caught.value.field == field

@@ -60,7 +60,7 @@ def test_has_the_task_the_decision_and_the_values_that_the_helper_needs(wire):
 
 
 @pytest.mark.parametrize("wire", WIRES)
-def test_its_handles_give_back_the_whole(wire):
+def test_handles_of_a_brief_recall_the_whole_result(wire):
     made = brief(run(wire), wire=wire)
     handle = next(row for row in rows(made) if "order=W7)" in row).partition(" ")[0]
     assert json.loads(made.recall(handle, max_tokens=2_000).text).get("output", order(7)) == order(7)
@@ -152,7 +152,7 @@ def test_images_are_described():
     assert "cat.png" in made.recall("r0").text
 
 
-def test_what_does_not_fit_is_shortened_or_left_out():
+def test_texts_that_do_not_fit_are_shortened_or_left_out():
     long = "What is wrong here? " + "All is well with the tea. " * 200
     made = brief([say("openai", "user", long), say("openai", "assistant", "Nothing. " * 300)], 100, "What is wrong?")
     assert rows(made)[0].startswith("r0 user → What is wrong here?")

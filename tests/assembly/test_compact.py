@@ -74,7 +74,7 @@ def test_stands_for_what_was_left_out():
     assert all(each.outcome in ("kept", "replaced") for each in context.decisions)
 
 
-def test_is_none_if_nothing_was_left_out():
+def test_compaction_is_none_if_nothing_was_left_out():
     assert compact(fit(make_request(2))) is None
     assert compact(fit(make_request(2)), summarizer=StepSummarizer(SMALL, ScriptedProvider())) is None
 
@@ -90,7 +90,7 @@ def test_each_step_is_found_by_its_id():
     assert "W-1001" in context.recall(query="order W-1001").text
 
 
-def test_is_in_the_record_which_is_replayed_without_a_model():
+def test_a_compaction_is_in_the_record_and_replayed_without_a_model():
     summary, _ = by_model(LEFT_OUT, WRITTEN)
     context = fit(REQUEST, compaction=summary, previous=LEFT_OUT)
     assert context.request["messages"][1]["content"] == summary.text
@@ -128,7 +128,7 @@ def test_the_next_summary_has_the_values_of_the_first_and_is_no_longer():
     assert first.text not in json.dumps(again.request)
 
 
-def test_is_within_its_tokens_and_the_window():
+def test_a_compaction_is_within_its_tokens_and_the_window():
     for tokens in (60, 200, 600):
         summary = compact(LEFT_OUT, tokens=tokens)
         assert brimful.count(summary.text, model="gpt-4o").upper <= tokens
@@ -136,7 +136,7 @@ def test_is_within_its_tokens_and_the_window():
         assert context.tokens <= context.budget.available
 
 
-def test_is_none_without_room_for_a_summary():
+def test_compaction_is_none_without_room_for_a_summary():
     assert compact(LEFT_OUT, tokens=5) is None
 
 
@@ -168,7 +168,7 @@ def test_nothing_changes_if_all_of_it_must_stay():
     assert again.request["messages"] == messages
 
 
-def test_in_an_agents_run_it_stands_for_steps_without_a_line_in_the_ledger():
+def test_in_an_agents_run_a_compaction_replaces_steps_without_a_line():
     request = make_request(150)
     context = fit(request, policy="agent")
     lined = {message_index(key) for key, _ in context.history.ledger.lines}
@@ -198,7 +198,7 @@ def test_the_ledger_comes_after_the_summary():
     assert ledger["content"].splitlines()[2].startswith("r")
 
 
-def test_in_the_format_of_anthropic():
+def test_anthropics_requests_are_compacted():
     messages = []
     for number in range(40):
         call = {"type": "tool_use", "id": f"c{number}", "name": "get_order", "input": {"id": f"W-{1_000 + number}"}}
@@ -222,7 +222,7 @@ def test_in_the_format_of_anthropic():
     assert again.request["messages"][1:] == request["messages"][summary.positions[-1] + 1 :]
 
 
-def test_in_the_format_of_the_responses_api():
+def test_requests_of_the_responses_api_are_compacted():
     items = []
     for number in range(40):
         call = {"type": "function_call", "call_id": f"c{number}", "name": "get", "arguments": f'{{"id": "W-{number}"}}'}
@@ -236,7 +236,7 @@ def test_in_the_format_of_the_responses_api():
     assert again.request["input"][1:] == request["input"][summary.positions[-1] + 1 :]
 
 
-def test_in_the_format_of_gemini():
+def test_geminis_requests_are_compacted():
     contents = [
         {"role": role, "parts": [{"text": f"{number}: about order W-{1_000 + number}. " + "word " * 30}]}
         for number in range(60)

@@ -112,7 +112,7 @@ def test_a_request_that_fits_is_passed_on_as_it_is():
     assert all(decision.included for decision in context.decisions)
 
 
-def test_what_is_too_much_goes_from_the_oldest_on_and_all_else_stays_byte_for_byte():
+def test_the_oldest_messages_are_dropped_and_all_others_stay_byte_for_byte():
     request = body(chat(40), seed=7)
     context = fitted(request, window=2000)
     sent = context.request["messages"]
@@ -152,7 +152,7 @@ def test_messages_with_the_same_role_and_text_are_sent_as_each_of_them_was_writt
     ]
 
 
-def test_what_is_counted_is_what_is_sent():
+def test_fitting_a_fitted_request_changes_nothing():
     context = fitted(body(chat(40)), window=2000)
     again = fitted(context.request, window=2000)
     assert again.request == context.request
@@ -209,7 +209,7 @@ def test_a_large_tool_result_is_shortened_before_what_the_user_wrote():
     assert context.decision("msg-000002").larger > 10_000 > context.decision("msg-000002").smaller > 0
 
 
-def test_it_may_be_cut_where_that_is_allowed():
+def test_a_required_message_is_cut_if_min_tokens_allows_it():
     long = says("user", [{"type": "text", "text": "A sentence. " * 1000, "cache_control": {"type": "ephemeral"}}])
     context = fitted(body([says("system", "Be brief."), long]), window=600, min_tokens=50)
     text = context.request["messages"][1]["content"][0]["text"]
@@ -220,7 +220,7 @@ def test_it_may_be_cut_where_that_is_allowed():
     assert 450 < context.tokens <= 500
 
 
-def test_what_a_tool_answered_in_several_parts_is_shortened_to_one():
+def test_a_tool_result_of_several_parts_is_shortened_to_one():
     parts = [{"type": "text", "text": "Word one. " * 300}, {"type": "text", "text": "Word two. " * 300}]
     context = fitted(body([says("user", "Find it."), calls("c1"), answers("c1", parts)]), window=600)
     assert [block["type"] for block in context.request["messages"][2]["content"]] == ["text"]
@@ -267,7 +267,7 @@ def test_parallel_calls_and_ids_that_are_used_again():
     assert left_messages[-5:-1] == messages[-4:]
 
 
-def test_what_was_broken_before_is_passed_on_and_breaks_nothing_else():
+def test_malformed_messages_are_passed_on_and_break_nothing_else():
     messages = [
         *chat(10)[:-1],
         answers("nobody-called"),
@@ -465,7 +465,7 @@ def test_any_list_of_messages_is_fitted_or_refused_with_its_numbers(messages, wi
         ({"model": MODEL, "messages": [says("user", object())]}, "messages[0]: must be plain JSON data"),
     ],
 )
-def test_what_is_no_request_is_refused_by_name(request_, complaint):
+def test_invalid_requests_are_refused_by_name(request_, complaint):
     with pytest.raises(InvalidRequest, match=complaint.replace("[", r"\[").replace("]", r"\]")):
         fit(request_)
 
@@ -555,7 +555,7 @@ PDF = b64encode(b"%PDF-1.4\n" + b"<< /Type /Page /Parent 1 0 R >>\n" * 3 + b"<< 
         ("openai", {"type": "hologram", "file_id": "file-1"}, 45_000),
     ],
 )
-def test_what_cannot_be_counted_is_assumed_and_passed_on(wire, block, tokens):
+def test_content_that_cannot_be_counted_is_assumed_and_passed_on(wire, block, tokens):
     request = {"model": "claude-sonnet-4-5", "max_tokens": 50, "messages": [says("user", [block])]}
     context = fit(request, wire=wire)
     assert context.request == request

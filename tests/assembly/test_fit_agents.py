@@ -271,7 +271,7 @@ def test_errors_and_short_results_are_in_their_lines():
     assert "→ 12.5\n" in fitted(messages).ledger
 
 
-def test_what_the_user_says_between_steps_stays_as_it_was_said():
+def test_user_messages_between_steps_stay_unchanged():
     messages = run(12)
     messages[6:6] = [{"role": "assistant", "content": "Which one?"}, {"role": "user", "content": "The blue one."}]
     context = fitted(messages)
@@ -318,7 +318,7 @@ def test_a_huge_task_is_shortened():
     assert len(context.request["messages"][1]["content"]) < 3_000
 
 
-def test_of_a_very_long_run_the_oldest_steps_are_in_a_summary():
+def test_the_oldest_steps_of_a_very_long_run_are_summarized():
     context = fitted(run(150))
     assert "calls: get_order ×" in context.ledger
     assert context.request["messages"][1]["content"] == TASK
@@ -393,7 +393,7 @@ def test_reminders_of_claude_code_are_no_part_of_the_task_and_no_values():
     assert "requests left" not in ledger
 
 
-def test_of_many_words_of_the_user_the_newest_stay():
+def test_the_newest_of_many_user_messages_stay():
     messages = run(1)
     for number in range(30):
         messages += [{"role": "assistant", "content": "Go on."}, {"role": "user", "content": f"Word {number} " * 6}]

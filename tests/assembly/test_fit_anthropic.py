@@ -167,7 +167,7 @@ def test_a_compaction_block_stands_for_what_was_before_it_and_stays():
     assert 1 not in fitted(body(user(text("Hi.")), failed, *later, user(text("And now?"))), 800).positions
 
 
-def test_where_turns_were_left_out_between_two_answers_the_user_speaks():
+def test_a_user_message_stands_for_turns_left_out_between_two_answers():
     turns = [turn for at in range(10) for turn in (user(text(f"Question {at}.")), assistant(text("word " * 60)))]
     messages = fitted(body(*turns, user(text("And now?"))), 500, pin=[1]).request["messages"]
     assert all(one["role"] != other["role"] for one, other in pairwise(messages))

@@ -103,6 +103,6 @@ def test_an_image_that_is_left_out_becomes_a_text_of_its_message():
     assert all(isinstance(image, str) for message in shown for image in message.get("images", ()))
 
 
-def test_what_is_not_a_request_is_refused():
+def test_invalid_requests_are_refused():
     with pytest.raises(InvalidRequest, match="ollama would refuse this request: messages: must be a list"):
         fit({"model": "m", "messages": "Hi"}, wire="ollama")

@@ -207,7 +207,7 @@ def test_a_picture_becomes_a_line_in_the_form_of_the_api():
     assert low == {"type": "input_image", "image_url": "https://a/b.png", "detail": "low"}
 
 
-def test_what_is_opaque_is_never_shortened():
+def test_opaque_items_are_never_shortened():
     summary = [{"type": "summary_text", "text": "word " * 500}]
     items = [user("Hi"), reasoning("rs_1", encrypted_content=None, summary=summary), call("c1"), output("c1", "Green.")]
     with pytest.raises(BudgetExceeded):
@@ -231,7 +231,7 @@ def test_objects_of_the_sdk_are_taken_as_they_are():
 
 
 @pytest.mark.parametrize("field", ["previous_response_id", "conversation", "prompt"])
-def test_what_only_the_provider_has_is_a_clear_error(field):
+def test_items_stored_by_the_provider_are_a_clear_error(field):
     with pytest.raises(InvalidValue, match=rf"request\.{field}: refers to content that only the provider has"):
         fitted({"model": "gpt-4o", field: "resp_1"})  # which needs no input
     assert fitted(body("Hi", **{field: None})).request[field] is None
@@ -246,7 +246,7 @@ def test_what_only_the_provider_has_is_a_clear_error(field):
         ([user(object())], r"input\[0\]: must be plain JSON data"),
     ],
 )
-def test_what_is_no_input_is_refused_by_name(wrong, complaint):
+def test_invalid_input_is_refused_by_name(wrong, complaint):
     with pytest.raises(InvalidRequest, match=f"openai would refuse this request: {complaint}"):
         fitted(body(wrong))
 

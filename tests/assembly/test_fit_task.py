@@ -83,7 +83,7 @@ def test_the_task_has_a_reason_and_other_messages_have_theirs():
     assert context.decision("msg-000002").reason in ("older", "low-water")
 
 
-def test_there_is_an_answer_between_the_task_and_an_observation_where_roles_must_alternate():
+def test_an_answer_separates_the_task_from_an_observation_if_roles_must_alternate():
     messages = run(30)
     model = brimful.models.resolve("mistral-7b-instruct")
     assert model.alternate

@@ -99,7 +99,7 @@ def test_a_free_choice_of_tools_allows_it(choice):
     assert names(fit(agent_run(30), tools=[TOOL], tool_choice=choice)) == ["look_up", "recall"]
 
 
-def test_in_anthropics_form_it_follows_the_cache_breakpoint_of_the_last_tool():
+def test_the_recall_tool_follows_the_last_cache_breakpoint_of_anthropics_tools():
     marked = ANTHROPIC_TOOL | {"cache_control": {"type": "ephemeral"}}
     messages = [
         {"role": role, "content": f"Say more of {n}. " * 20} for n in range(40) for role in ("user", "assistant")
@@ -148,7 +148,7 @@ def test_the_form_of_responses_is_known(choice, is_offered):
 
 @pytest.mark.parametrize("size", [790, 860])
 @pytest.mark.parametrize("can_shrink", [True, False])
-def test_neither_what_is_required_nor_the_margin_gives_way_to_the_tool(size, can_shrink):
+def test_required_content_and_the_margin_do_not_give_way_to_the_recall_tool(size, can_shrink):
     text = "tea " * size
     last = text if can_shrink else [{"type": "text", "text": "Drink"}, {"type": "text", "text": text}]
     messages = [{"role": "user", "content": "hello " * 300}, {"role": "user", "content": last}]
@@ -201,7 +201,7 @@ def test_a_query_finds_a_value_and_its_handle():
     assert 'recall "r7"' in result
 
 
-def test_what_comes_back_whole_is_not_called_a_part():
+def test_a_whole_item_is_not_called_a_part():
     messages = agent_run(40)
     tool = brimful.recall_tool(fit(messages))
     assert tool(handle="msg-000003") == messages[3]["content"]

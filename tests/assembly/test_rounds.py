@@ -115,7 +115,7 @@ def test_a_fitted_conversation_that_grew_keeps_as_much_as_the_whole(wire, sizes,
 
 @settings(max_examples=examples(20), deadline=None)
 @given(wire=st.sampled_from(WIRES), sizes=SIZES, every=st.integers(1, 6), window=st.integers(500, 3_000))
-def test_in_any_rounds_there_is_one_ledger_and_no_handle_means_two_things(wire, sizes, every, window):
+def test_every_round_has_one_ledger_and_unique_handles(wire, sizes, every, window):
     messages, meanings = [say(wire, "user", TASK)], {}
     for number, words in enumerate(sizes):
         messages = [*messages, *step(wire, number, order(number, words))]
@@ -129,7 +129,7 @@ def test_in_any_rounds_there_is_one_ledger_and_no_handle_means_two_things(wire, 
             assert find_violations(context.request, wire) == []
 
 
-def test_what_the_user_says_between_rounds_stays_and_the_ledger_stays_after_the_task():
+def test_user_messages_between_rounds_stay_and_the_ledger_follows_the_task():
     messages = [say("openai", "user", TASK)]
     for number in range(60):
         messages = [*messages, *step("openai", number, order(number))]
@@ -150,7 +150,7 @@ def test_a_conversation_with_a_ledger_and_no_calls_is_still_that_of_an_agent():
     assert set(LINE.findall(later.ledger)) == set(LINE.findall(context.ledger))
 
 
-def test_what_the_task_asks_about_stays_over_all_rounds():
+def test_values_that_the_task_asks_about_stay_in_all_rounds():
     messages = [say("openai", "user", "Which of my orders have the state broken?")]
     for number in range(80):
         state = "broken" if number % 10 == 3 else "sent"

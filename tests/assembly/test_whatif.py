@@ -62,7 +62,7 @@ def conversation(turns, model="gpt-4o"):
 
 @settings(SLOW, max_examples=examples(12))
 @given(st.integers(5, 60), st.integers(300, 3000))
-def test_where_history_is_contiguous_it_is_the_smallest_window_of_all(turns, window):
+def test_window_for_is_the_smallest_window_if_history_is_contiguous(turns, window):
     context = brimful.assemble(
         conversation(turns), model="gpt-4o", policy="window", window=window, completion=50, now=NOW
     )
@@ -81,7 +81,7 @@ def memory(id, words, **options):
 QUESTION = brimful.package("message-current", "What now?", model="gpt-4o", id="now")
 
 
-def test_by_luck_a_candidate_is_in_and_out_again():
+def test_a_candidate_can_be_in_a_smaller_window_and_out_of_a_larger_one():
     """The auction goes on past what does not fit: a small one is in where a better one is too large."""
     pile = [QUESTION, memory("large", 60, relevance=0.9), memory("small", 10, relevance=0.1)]
     fits = {
@@ -140,7 +140,7 @@ def test_no_window_helps(pile, options, id):
     assert brimful.window_for(context, id) is None
 
 
-def test_what_the_model_cannot_see_takes_no_window():
+def test_media_that_the_model_cannot_see_need_no_window():
     picture = brimful.Media(modality="image", url="https://example.org/cat.png", width=64, height=64)
     pile = [QUESTION, brimful.packagers.media(picture, counter=brimful.counter("gpt-4"), id="pic")]
     context = brimful.assemble(pile, model="gpt-4", now=0)
@@ -169,7 +169,7 @@ def test_history_restarts_earlier_in_a_window_that_is_large_enough(first):
     assert not included(context, "msg-000005", found - 1)
 
 
-def test_what_is_required_takes_the_smallest_window_that_can_be_built():
+def test_required_items_need_the_smallest_window_that_can_be_built():
     context = brimful.assemble([QUESTION, *conversation(9)], model="gpt-4o", window=3000, completion=100, now=0)
     found = brimful.window_for(context, "now")
     brimful.replay(context, window=found)

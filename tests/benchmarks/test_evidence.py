@@ -21,7 +21,7 @@ TALK = Talk(
 
 
 @pytest.mark.parametrize("budget", [100, 300, 600])
-def test_what_fits_is_within_the_budget_as_the_model_sees_it(budget):
+def test_evidence_fits_the_budget_as_the_model_sees_it(budget):
     case = evidence.make_case(TALK)
     turns = [TALK.turns[at] for at in case.whatever_fits(range(30), budget)]
     days = {turn.heading(): [other.line() for other in turns if other.heading() == turn.heading()] for turn in turns}

@@ -225,7 +225,7 @@ def test_a_worker_is_not_opened_as_a_store(nodes, run):
         run(post(nodes[1], TENANTS, "m1"))
 
 
-def test_who_cannot_see_all_rows_may_not_move_them(nodes, plain_role, run):
+def test_a_role_that_cannot_see_all_rows_may_not_move_them(nodes, plain_role, run):
     run(distribute(plain_role))
     run(post(plain_role, ["acme"], "m1"))
     with pytest.raises(StoreError, match="this needs a superuser"):

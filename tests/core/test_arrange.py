@@ -105,7 +105,7 @@ def test_results_follow_their_call_whatever_came_between_in_time():
     assert [entry["role"] for entry in context.request["messages"]] == ["assistant", "tool", "tool", "user"]
 
 
-def test_where_templates_know_no_names_they_stand_in_the_text():
+def test_names_are_in_the_text_if_templates_have_none():
     other = message("Hm.", counter=COUNTER, id="bob", name="Bob", timestamp=NOW)
     context = build([*pile(), other], overhead="template")
     assert context.request["messages"][-1] == {"role": "user", "content": "Joel: What does Ada like?"}
@@ -310,7 +310,7 @@ def shown_by_a_tool(**options):
     return tool_turn(calls, results, counter=COUNTER, id="t", timestamp=NOW - 5, **options)
 
 
-def test_what_a_tool_showed_follows_its_results_as_the_users():
+def test_media_of_a_tool_follow_its_results_as_a_user_message():
     context = build([*history(1), *shown_by_a_tool(), message("So?", counter=COUNTER, id="now", timestamp=NOW)])
     roles = [entry["role"] for entry in context.request["messages"]]
     assert roles == ["user", "assistant", "tool", "tool", "user", "user"]

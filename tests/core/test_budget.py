@@ -94,7 +94,7 @@ def test_budget_is_plain_data():
         budget.limit("no such pool")
 
 
-def test_where_there_is_no_pool_of_recent_messages_all_is_the_target():
+def test_everything_is_the_target_without_a_pool_of_recent_messages():
     budget = allocate(load_policy("auction"), model(8_192))
     assert budget.target_tokens == budget.available
 

@@ -132,7 +132,7 @@ def test_nobody_speaks_out_of_turn():
     assert merged[6].parts == (Text(text=UNANSWERED),)
 
 
-def test_what_a_tool_showed_stands_behind_all_results_of_its_turn():
+def test_media_of_a_tool_follow_all_results_of_its_turn():
     photo = Media(modality="image", url="u")
     calls = Message(role="assistant", parts=(ToolCall(id="a", name="f"), ToolCall(id="b", name="f")))
     first = Message(role="tool", parts=(ToolResult(id="a", content="x"), photo), cache=True)
@@ -144,7 +144,7 @@ def test_what_a_tool_showed_stands_behind_all_results_of_its_turn():
 
 
 @pytest.mark.parametrize("messages", [[], [text_message("system", "s")], [text_message("user", " ")]])
-def test_where_nobody_spoke_the_user_does(messages):
+def test_a_request_without_a_text_of_the_user_gets_an_opening(messages):
     assert alternate_roles(messages)[-1] == text_message("user", OPENING)
 
 

@@ -106,7 +106,7 @@ def test_values_that_later_calls_use_come_first():
     assert "values: room=R-1234" in compact([*steps, call("book", room="R-1234")], 60, words)
 
 
-def test_what_the_user_said_and_files_count_more_than_words():
+def test_user_messages_and_files_count_more_than_other_words():
     steps = [
         user("Look at src/app/main.py for ticket AB-77, on 2024-05-01."),
         result("Some words of /var/log/x.log, 20th."),
@@ -154,7 +154,7 @@ def test_a_result_may_say_that_it_is_an_error():
     assert found["errors"] == 'book "No seats."'
 
 
-def test_of_two_errors_of_a_tool_the_last_is_kept():
+def test_the_last_of_two_errors_of_a_tool_is_kept():
     steps = [call("book"), result("Error: one"), call("pay"), result("Error: p"), call("book"), result("Error: two")]
     found = lines(compact(steps, 400, words))
     assert found["calls"] == "pay; book ×2"

@@ -255,7 +255,7 @@ class Odd(str):
         {"content": (ToolResult(id=Odd("c"), content=Odd("x")),), "kind": "tool-result"},
     ],
 )
-def test_what_is_nearly_right_is_stored_as_it_will_be_read(changes):
+def test_nearly_valid_values_are_stored_normalized(changes):
     package = make(**changes)
     again = msgspec.json.decode(msgspec.json.encode(package), type=ContentPackage)
     assert again == package

@@ -28,7 +28,7 @@ def whole_hash(inputs):
 
 @settings(max_examples=60, deadline=None)
 @given(piles(), POLICIES, models(), st.one_of(st.none(), st.integers(1, 9_000)), st.text('a"é茶[]{},', max_size=9))
-def test_it_is_the_hash_of_the_whole_inputs(pile, policy, model, window, origin):
+def test_a_context_id_is_the_hash_of_the_whole_inputs(pile, policy, model, window, origin):
     inputs = inputs_of(pile, policy, model, window=window, origin=origin)
     assert make_id_function(inputs.packages)(inputs) == whole_hash(inputs)
 

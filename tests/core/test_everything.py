@@ -31,7 +31,7 @@ def test_messages_that_were_not_loaded_are_left_out():
 
 
 @pytest.mark.parametrize("unread", [(-1, 0), (0, -1), (1.0, 0), (1,), 7, None])
-def test_what_is_no_number_of_messages_and_tokens_is_refused(unread):
+def test_invalid_numbers_of_messages_and_tokens_are_refused(unread):
     with pytest.raises(InvalidValue, match="unread"):
         assemble([now()], unread=unread)
 

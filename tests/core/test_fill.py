@@ -248,7 +248,7 @@ def test_the_same_id_twice_is_one_candidate_and_the_required_one_wins():
     assert msgspec.structs.replace(context, decisions=tuple(listed)).decision("x").outcome == "kept"
 
 
-def test_of_two_with_the_same_id_the_one_of_the_earlier_pool_wins_even_if_it_is_older():
+def test_the_earlier_pool_wins_between_packages_with_one_id_even_if_older():
     pile = [
         message("said", counter=COUNTER, id="x", timestamp=NOW - 9),
         package("message-older", "found", counter=COUNTER, id="x", timestamp=NOW - 1, relevance=0.9),
@@ -260,7 +260,7 @@ def test_of_two_with_the_same_id_the_one_of_the_earlier_pool_wins_even_if_it_is_
     ]
 
 
-def test_what_is_excluded_does_not_compete_and_says_why():
+def test_excluded_packages_do_not_compete_and_say_why():
     pile = [memory("Ada sails", counter=COUNTER, id="x", excluded="it is a secret"), *history(1)]
     context = build(pile)
     assert outcomes(context)["x"] == ("dropped", "excluded")
@@ -344,7 +344,7 @@ def test_a_summary_of_nothing_present_is_a_candidate_itself():
 
 
 @pytest.mark.parametrize(("covers", "reason"), [((), "fits"), (("1-0", "1-9"), "fits"), (("1-8", "1-9"), "verbatim")])
-def test_where_history_ends_within_a_cluster_its_summary_tells_of_the_rest(covers, reason):
+def test_a_summary_covers_the_rest_of_a_cluster_in_which_history_ends(covers, reason):
     limit = {"pools.recent.summarize": False, "pools.recent.limit": {"tokens": 110}, "pools.recent.borrow": False}
     pile = [*clustered(1, 10), summary("the whole day", of="day-1", counter=COUNTER, id="s", covers=covers)]
     found = outcomes(build(pile, overrides=limit))
@@ -488,7 +488,7 @@ def test_groups_never_exceed_the_most_items_of_a_best_set():
     assert build(pairs, overrides={"pools.related.max_items": 3}).kept == ("p3a", "p3b")
 
 
-def test_what_cannot_be_cut_is_dropped():
+def test_packages_that_cannot_be_cut_are_dropped():
     pile = [memory("x" * 50 + " " + words(2000), counter=COUNTER, id="long", min_tokens=1)]
     assert outcomes(build(pile, window=115, completion=100))["long"][0] == "dropped"
     two = [brimful.Text(text=words(1000)), brimful.Text(text=words(1000))]
@@ -541,7 +541,7 @@ def test_the_largest_saving_goes_first_and_only_as_many_as_needed():
     assert {found[entry.id][0] for entry in small} == {"kept"}
 
 
-def test_one_summary_stands_once():
+def test_a_summary_stands_in_only_once():
     pile = [
         *clustered(1, 20),
         *(memory(f"m {n} " + words(20), counter=COUNTER, id=f"x{n}", cluster="day-1") for n in range(20)),
@@ -620,7 +620,7 @@ def test_each_speakers_name_is_charged(wire):
     assert context.verification.difference <= 0
 
 
-def test_what_the_model_cannot_see_is_not_sent_to_it():
+def test_media_that_the_model_cannot_see_are_not_sent():
     picture = brimful.Media(modality="image", url="https://example.org/a.png")
     alone = media(picture, counter=COUNTER, id="pic")
     inside = message((brimful.Text(text="look"), picture), counter=COUNTER, id="m", current=True)
@@ -709,7 +709,7 @@ def test_history_that_lost_less_than_a_third_keeps_its_beginning(first, begins):
     assert context.history.first == begins
 
 
-def test_what_is_older_than_continued_history_is_out_for_that_reason_even_if_there_is_room():
+def test_messages_older_than_continued_history_stay_out_even_if_there_is_room():
     context = build(history(60), previous=HistoryStart(first="m025"))
     assert context.budget.available - context.tokens > 12
     assert outcomes(context)["m024"] == outcomes(context)["m023"] == ("dropped", "older")
@@ -792,7 +792,7 @@ def test_several_current_messages_all_stand_at_the_end():
     assert [entry["content"] for entry in context.request["messages"]][-3:] == ["part 0", "part 1", "part 2"]
 
 
-def test_what_a_count_of_the_whole_may_have_missed_is_charged():
+def test_tokens_missing_from_a_bounded_count_are_charged():
     class Unsure(type(COUNTER)):
         def prompt(self, prompt):
             tokens = super().prompt(prompt).tokens

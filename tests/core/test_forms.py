@@ -43,7 +43,7 @@ def test_retrieved_content_has_excerpts_for_the_current_message():
     assert "On day 200 it snowed." in str(context.request)
 
 
-def test_where_not_even_a_digest_fits_one_line_stays():
+def test_one_line_stays_if_not_even_a_digest_fits():
     large = [message(words(800), counter=COUNTER, id=f"l{n}", name="Ada", timestamp=NOW - 2000 + n) for n in range(4)]
     context = build([*large, *history(3)], window=260, completion=100)
     stubs = [each for each in context.decisions if each.form == "stub"]
@@ -112,7 +112,7 @@ def test_a_count_of_the_caller_that_is_too_small_gives_no_excerpt_that_does_not_
     assert context.tokens <= context.budget.hard_limit
 
 
-def test_what_is_large_and_cannot_be_shortened_enough_stays_whole():
+def test_large_items_stay_whole_if_they_cannot_be_shortened_enough():
     large = message("one " * 320, counter=COUNTER, id="large", min_tokens=310, timestamp=NOW - 915.5)
     context = build([large, *history(90)])
     assert context.decision("large").form == "full"
@@ -141,14 +141,14 @@ def test_forms_of_a_message_shrink_it_in_history_and_stay_below_what_is_made_for
     assert "one line" in str(context.request)
 
 
-def test_what_is_required_shrinks_to_the_smallest_of_its_forms():
+def test_required_packages_shrink_to_their_smallest_form():
     long = memory(STORY, counter=COUNTER, id="long", forms=[SUMMARY, LINE], can_drop=False, can_shrink=True)
     fixed = memory(words(30), counter=COUNTER, id="fixed", can_drop=False)
     context = build([long, fixed], window=160, overrides={"forms.kinds": []})
     assert "one line" in str(context.request)
 
 
-def test_where_none_of_its_forms_fits_a_smaller_one_is_made():
+def test_a_smaller_form_is_made_if_none_of_its_own_fits():
     long = message(STORY, counter=COUNTER, id="long", forms=[SUMMARY], can_drop=False, timestamp=NOW)
     context = build([long], window=150)
     assert context.decision("long").form == "stub"
@@ -207,7 +207,7 @@ def test_a_count_of_the_caller_for_a_form_is_kept():
     assert (context.decision("long").form, context.decision("long").tokens) == ("digest", 20)
 
 
-def test_of_two_forms_of_one_size_the_better_one_is_taken():
+def test_the_better_of_two_forms_of_one_size_is_taken():
     better, worse = Form("better line", worth=0.6), Form("other line", worth=0.4)
     long = memory(STORY, counter=COUNTER, id="long", forms=[worse, better, LINE])
     context = build([long], window=300, overrides={"forms.kinds": []})
@@ -327,7 +327,7 @@ def test_the_prefix_breaks_only_at_rare_large_steps(policy):
 
 
 @pytest.mark.parametrize("policy", ["window", "split", "pools"])
-def test_where_there_are_no_large_steps_forms_change_seldom(policy):
+def test_forms_change_seldom_without_large_steps(policy):
     limits: dict[str, list[int]] = {}
     for context in talk(policy, window=6000):
         for id, limit in context.history.forms:
@@ -337,7 +337,7 @@ def test_where_there_are_no_large_steps_forms_change_seldom(policy):
     assert all(sum(a != b for a, b in pairwise(each)) <= 3 for each in limits.values())
 
 
-def test_what_search_found_in_a_message_is_no_duplicate_of_its_digest():
+def test_a_search_hit_is_no_duplicate_of_the_digest_of_its_message():
     start = STORY.index("On day 300")
     long = message(STORY, counter=COUNTER, id="long", timestamp=NOW - 500)
     span = ((start, start + 120),)

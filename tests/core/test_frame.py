@@ -26,7 +26,7 @@ data = st.recursive(
 
 
 @given(data, st.lists(texts, max_size=4))
-def test_what_is_taken_out_can_be_put_back(value, taken):
+def test_texts_taken_out_can_be_put_back(value, taken):
     assert fill_holes(replace_with_holes(value, taken), taken) == value
 
 
@@ -122,7 +122,7 @@ def test_a_result_among_many_texts_has_a_placeholder():
 
 
 @pytest.mark.parametrize("key", ["thoughtSignature", "thought_signature", "thought", "executableCode"])
-def test_what_is_signed_is_not_editable(key):
+def test_signed_blocks_are_not_editable(key):
     assert not list(editable_holes({"parts": [{"text": {"\0": [0]}, key: "c2ln"}]}))
 
 

@@ -64,7 +64,7 @@ def test_a_best_set_is_never_over_nor_worse_than_going_down_the_list(units, toke
 
 @settings(max_examples=examples(100))
 @given(UNITS, st.integers(0, 600))
-def test_nor_is_a_best_set_of_forms(units, tokens):
+def test_a_best_set_of_forms_is_never_worse_than_going_down_the_list(units, tokens):
     shaper = Shaper(COUNTER, load_policy("default").forms, "", Handles([]))
     menus = [shaper.own_menu(each) for each in units]
     chosen = choose_best_forms(units, Allowance(tokens=tokens, hard=0), (), menus, shaper)
@@ -82,7 +82,7 @@ def test_the_better_set_of_forms_is_taken_and_not_the_first_that_fits():
     assert keys(choose_best_forms(units, Allowance(tokens=60, hard=0), (), menus, shaper)) == ["u01"]
 
 
-def test_what_is_shortened_into_the_last_gap_leaves_room_for_its_heading():
+def test_a_unit_shortened_into_the_last_gap_leaves_room_for_its_heading():
     policy = load_policy("default")
     shaper = Shaper(COUNTER, policy.forms, "", Handles([]))
     facts = [*((f"n{number}", 6) for number in range(8)), ("long", 60)]
@@ -186,7 +186,7 @@ def test_a_pool_in_order_counts_a_heading_once():
     assert (pool(context).items, pool(context).used) == (9, 91)
 
 
-def test_what_is_shrunk_into_the_gap_leaves_room_for_its_heading():
+def test_a_package_shrunk_into_the_gap_leaves_room_for_its_heading():
     limit = {"pools.related.limit": {"tokens": 40}, "pools.related.borrow": False}
     sentences = " ".join(f"Word{at} is here." for at in range(20))
     long = package(
@@ -210,7 +210,7 @@ def test_trimming_wins_a_heading_only_with_the_last_that_stands_under_it():
 
 
 @pytest.mark.parametrize(("over", "left"), [(10, 2), (12, 1), (20, 1), (21, 0), (38, 0)])
-def test_who_is_dropped_wins_no_heading_that_others_stand_under(over, left):
+def test_dropping_a_unit_does_not_save_a_heading_that_others_need(over, left):
     units = [unit(at, 0.5, 10, "mon") for at in range(3)]
     kept, gone = drop_worst(units, over, 3, lambda *_: None)
     assert (len(kept), len(gone)) == (left, 3 - left)
@@ -226,6 +226,6 @@ def test_a_pool_is_full_for_what_would_need_a_heading_more():
     assert two_days.decision("o02").reason == "pool-full"
 
 
-def test_what_is_required_bears_a_heading_of_its_own():
+def test_required_packages_pay_for_their_own_heading():
     pile = [older(1, can_drop=False), older(2, can_drop=False), older(3)]
     assert [costs(build_with_question(pile))[id] for id in ("o01", "o02", "o03")] == [11, 11, 11]

@@ -26,7 +26,7 @@ def greedy(values, weights, capacity):
 
 @settings(max_examples=examples(100))
 @given(INSTANCES, st.integers(0, 1500))
-def test_is_within_one_percent_of_the_optimum_and_never_below_greedy(items, capacity):
+def test_a_choice_is_within_one_percent_of_the_optimum_and_never_below_greedy(items, capacity):
     values, weights = [v for v, _ in items], [w for _, w in items]
     chosen = choose(values, weights, capacity)
     value = sum(values[i] for i in chosen)
@@ -68,7 +68,7 @@ SHAPES = [anything, worth_its_weight, worth_a_little_more, large_or_small, huge_
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.__name__)
 @pytest.mark.parametrize("best_first", [True, False])
-def test_so_it_is_whatever_the_shape_of_the_items(shape, best_first):
+def test_quality_does_not_depend_on_item_shape(shape, best_first):
     random = Random(shape.__name__)
     for _ in range(25):
         items = [shape(random) for _ in range(random.randrange(2, 90))]

@@ -14,7 +14,7 @@ def test_a_field_without_usual_values_is_not_counted():
     assert list(count_fields(names, [], "Who is the customer of each order?")) == []
 
 
-def test_of_many_values_the_most_frequent_are_counted():
+def test_the_most_frequent_of_many_values_are_counted():
     states = entries("state", [state for at, state in enumerate("abcdefg", start=2) for _ in range(at)])
     (line,) = count_fields(states, [], "Which states are there?")
     assert line == "get_order state: g ×8, f ×7, e ×6, d ×5, c ×4, b ×3"

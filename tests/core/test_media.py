@@ -72,7 +72,7 @@ def test_a_question_long_after_a_picture_is_not_about_it():
     assert build([shows(), *later, says("And now?")]).decision("cat/image-1").reason == "not-needed"
 
 
-def test_what_came_after_the_users_last_message_is_not_older():
+def test_media_after_the_users_last_message_are_not_older():
     call, result = ToolCall(id="a", name="look"), ToolResult(id="a", content="done")
     turn = tool_turn([call], [result, CAT], counter=COUNTER, id="t", timestamp=NOW)
     context = build([message("Go on.", counter=COUNTER, id="m", timestamp=NOW - 9), *turn])
@@ -240,7 +240,7 @@ def test_a_line_never_costs_more_than_its_picture():
     assert glued.request["messages"][0]["content"][1]["type"] == "image_url"
 
 
-def test_what_the_model_cannot_see_is_a_line_with_its_reason():
+def test_media_that_the_model_cannot_see_are_a_line_with_the_reason():
     context = build([shows(), says("Look!")], modalities=("text",))
     item = context.decision("cat/image-1")
     assert (item.outcome, item.reason, item.form) == ("shrunk", "no-modality", "stub")
@@ -281,7 +281,7 @@ def test_a_block_of_media_can_be_replaced_where_it_is():
     ]
 
 
-def test_what_only_its_provider_can_read_is_part_of_its_message():
+def test_media_that_only_the_provider_can_read_stay_in_their_message():
     context = build(
         [shows(Text(text="Before"), Media(modality="document", data="c2ln", media_type=OPAQUE_TYPE)), says("Hi")]
     )

@@ -32,7 +32,7 @@ def read(context):
     return [entry["content"] for entry in context.request["messages"]]
 
 
-def test_as_many_messages_stand_behind_a_note_as_it_says():
+def test_a_note_is_at_its_depth():
     texts = read(build([*turns(5), at(0), at(1), at(4), at(99)]))
     assert texts == ["note 99", "said 0", "note 4", "said 1", "said 2", "said 3", "note 1", "so?", "note 0"]
 
@@ -42,7 +42,7 @@ def test_notes_of_one_depth_stand_by_their_positions():
     assert read(build([*turns(3), second, first])) == ["said 0", "first", "second", "said 1", "so?"]
 
 
-def test_what_was_retrieved_is_no_message_and_nothing_stands_before_the_head():
+def test_retrieved_blocks_are_no_messages_and_no_note_comes_before_the_head():
     head = [
         package("system-prompt", "Be kind.", counter=COUNTER, id="sys"),
         lorebook_entry("Elves live long.", counter=COUNTER, id="lore", constant=True),
@@ -126,7 +126,7 @@ def marked(context):
     return [(role, text) for role, text, _ in blocks[: last + 1]]
 
 
-def test_what_is_kept_ready_ends_before_the_first_note_and_grows_with_every_turn():
+def test_the_cached_prefix_ends_before_the_first_note_and_grows_every_turn():
     messages = [
         message(f"turn {n}", counter=COUNTER, id=f"m{n:02d}", timestamp=NOW + n, role="assistant" if n % 2 else "user")
         for n in range(20)

@@ -48,7 +48,7 @@ def test_a_summary_is_where_its_cluster_was():
     assert order.index("sum") < order.index("m7") < order.index("now")
 
 
-def test_what_is_included_is_listed_by_kind():
+def test_included_packages_are_listed_by_kind():
     packages = [
         brimful.package("message-current", "When is tea?", model="gpt-4o", id="now"),
         brimful.package("memory-semantic", "Ada likes tea.", model="gpt-4o", id="tea", relevance=1.0),

@@ -104,7 +104,7 @@ def test_a_digest_in_history_carries_its_handle():
 # -- one item --------------------------------------------------------------------------------------------------------
 
 
-def test_what_fits_is_recalled_whole_by_handle_and_by_id():
+def test_items_that_fit_are_recalled_whole_by_handle_and_by_id():
     long = memory(STORY, counter=COUNTER, id=LONG_ID)
     context = build([long, *history(5)])
     by_handle = context.recall(context.handle(LONG_ID), max_tokens=10_000)
@@ -114,7 +114,7 @@ def test_what_fits_is_recalled_whole_by_handle_and_by_id():
     assert (by_handle.form, by_handle.outcome) == ("excerpt", "shrunk")
 
 
-def test_of_what_does_not_fit_the_part_that_matches_is_recalled():
+def test_the_matching_part_of_an_item_that_does_not_fit_is_recalled():
     long = memory(STORY.replace("On day 200 it rained.", "On day 200 it snowed."), counter=COUNTER, id="long")
     part = build([long, *history(5)]).recall("long", query="When was it that it snowed?", max_tokens=60)
     assert "On day 200 it snowed." in part.text
@@ -122,7 +122,7 @@ def test_of_what_does_not_fit_the_part_that_matches_is_recalled():
     assert 0 < part.tokens <= 60 < part.size
 
 
-def test_what_was_dropped_and_what_was_kept_can_be_recalled():
+def test_dropped_and_kept_items_can_be_recalled():
     context = build(history(60), window=300)
     dropped = next(each.id for each in context.decisions if each.outcome == "dropped")
     assert context.recall(dropped).text == words(10)
@@ -145,7 +145,7 @@ def test_candidates_with_the_same_id_have_handles_of_their_own():
     assert context.recall(loser).outcome == "duplicate"
 
 
-def test_of_tools_and_media_it_returns_what_is_known():
+def test_recalling_tools_and_media_returns_their_descriptions():
     call, result = tool_turn(
         [ToolCall(id="c", name="look", arguments='{"at":1}')], [ToolResult(id="c", content="a cup")], counter=COUNTER
     )
@@ -203,7 +203,7 @@ def erase(entry, content):
         ((Text(text="Look:"), Media(modality="image", url="u")), (Text(text=""), Media(modality="image", url="u"))),
     ],
 )
-def test_what_was_erased_is_known_by_its_hash(content, bare):
+def test_erased_items_are_known_by_their_hash(content, bare):
     entry = package("message-recent", content, counter=COUNTER, id="m")
     if not isinstance(bare, str):
         bare = (bare[0], Media(modality="image", url="about:blank"))
@@ -212,7 +212,7 @@ def test_what_was_erased_is_known_by_its_hash(content, bare):
     assert not is_erased(message("", counter=COUNTER, id="silent"))
 
 
-def test_what_was_erased_cannot_be_recalled_and_is_not_searched():
+def test_erased_items_cannot_be_recalled_and_are_not_searched():
     gone = erase(memory("The ladder cost 80 euros.", counter=COUNTER, id="gone"), "")
     context = build([gone, message("Hi.", counter=COUNTER, id="m")])
     with pytest.raises(ContentErased, match="the content of memory-semantic 'gone' was deleted"):

@@ -227,7 +227,7 @@ def test_relative_times_get_their_dates(line):
 
 
 @pytest.mark.parametrize("line", rows(TRAPS))
-def test_other_texts_stay_as_they_are(line):
+def test_other_texts_stay_unchanged(line):
     assert date_times(line, TODAY) is line
 
 

@@ -57,7 +57,7 @@ def test_a_message_is_still_a_duplicate_of_itself():
     assert context.decision("m2").outcome == "duplicate"
 
 
-def test_what_is_unlikely_to_help_is_not_read():
+def test_unlikely_packages_are_not_searched_for_times():
     pile = [older(YESTERDAY, id="m1", relevance=0.001), older("I live in Oslo.", id="m2", relevance=0.9)]
     assert shown(pile)[0].decision("m1").tokens == COUNTER.text(YESTERDAY).tokens
     assert shown(pile, overrides={"price": "full"})[0].decision("m1").tokens == COUNTER.text(DATED).tokens

@@ -31,13 +31,13 @@ def began(first, *summaries):
     return HistoryStart(first=first, summaries=summaries)
 
 
-def test_what_is_required_is_paid_from_its_pool():
+def test_required_units_are_paid_from_their_pool():
     pile = [*renamed(history(1, size=48), "must"), *history(10)]
     context = build(pile, "window", overrides={**ALONE, "pools.recent.limit.tokens": 100})
     assert context.component("recent").tokens == 50 + 4 * 12
 
 
-def test_what_is_required_is_among_the_most_items():
+def test_required_units_count_toward_max_items():
     pile = [*renamed(history(2), "must"), *history(10)]
     context = build(pile, "window", overrides={**ALONE, "pools.recent.max_items": 3})
     assert context.component("recent").items == 3
@@ -72,7 +72,7 @@ def test_history_steps_down_from_all_that_it_could_have_had():
     assert outcomes(context)["m018"] == ("dropped", "low-water")
 
 
-def test_what_later_pools_cannot_take_is_not_kept_for_them():
+def test_tokens_that_later_pools_cannot_use_are_not_reserved_for_them():
     large = memory(words(500), counter=COUNTER, id="large")
     limited = {"pools.related.limit": {"share": 0.4}, "pools.recent.need": None}
     context = build([*history(50), large], previous=began("m000"), overrides=NO_FORMS | limited)
@@ -134,7 +134,7 @@ def test_a_duplicate_does_not_get_in_beyond_the_most_items():
     assert build(pile, window=160, overrides={"pools.related.max_items": 1}).kept == ("other",)
 
 
-def test_what_is_required_counts_among_the_least_that_trimming_spares():
+def test_required_units_count_toward_min_items_when_trimming():
     pile = [
         *renamed(history(2, size=20), "must"),
         *history(20, size=20),
@@ -151,7 +151,7 @@ def test_an_item_that_is_too_large_is_not_reported_as_max_items():
     assert outcomes(context)["large"] == ("dropped", "too-large")
 
 
-def test_what_is_required_counts_among_the_least_items():
+def test_required_units_count_toward_min_items():
     pile = [*renamed(history(2), "must"), *history(1)]
     context = build(pile, "window", overrides={**ALONE, "pools.recent.min_items": 2})
     assert outcomes(context)["m000"] == ("kept", "fits")

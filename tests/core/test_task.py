@@ -38,7 +38,7 @@ def test_calls_of_one_answer_come_together():
     assert find_task(talk("user", "call", "call", "result", "result")).calls == (1, 2)
 
 
-def test_what_the_user_says_while_tools_run_belongs_to_the_task():
+def test_user_messages_while_tools_run_belong_to_the_task():
     found = find_task(talk("user", "call", "result", "user"))
     assert found == Task(question=0, opening=0, goes_on=True, calls=(1,))
 

@@ -84,13 +84,13 @@ def test_a_loop_without_a_first_request_finds_for_itself():
         assert messages(context)[1]["content"] == "Tea, please."
 
 
-def test_what_is_gone_is_left_out():
+def test_deleted_results_are_left_out():
     second = go_on(ask(TEA, CUP), CUP, *step(11))
     assert "without milk" not in str(messages(second))
     assert "blue cup" in messages(second)[0]["content"]
 
 
-def test_what_was_shortened_keeps_its_form():
+def test_shortened_results_keep_their_form():
     first = ask(remembered("long", LONG, 0.9), overrides={"pools.related.limit.tokens": 120})
     assert first.decision("long").outcome == "shrunk"
     limit = first.history.retrieved[0].limit

@@ -115,7 +115,7 @@ def found(id, relevance, best, *, stands_out=False):
     return note(id, relevance, metadata={"search": search})
 
 
-def test_what_one_search_found_does_not_open_the_window_for_another():
+def test_results_of_one_search_do_not_open_the_window_for_another():
     pile = [*history(2), found("own", 0.02, 0.02), found("best", 0.4, 0.4), found("other", 0.02, 0.4)]
     context = build(pile, overrides=LIKELY)
     assert [reason(context, id)[0] for id in ("own", "best", "other")] == ["dropped", "kept", "kept"]
@@ -146,7 +146,7 @@ def test_a_few_memories_get_in_whatever_the_question_is():
     assert context.warnings == ()
 
 
-def test_of_many_memories_the_best_get_in_and_the_others_only_if_they_are_worth_it():
+def test_the_best_of_many_memories_get_in_and_others_only_if_worth_it():
     notes = [note(f"fact {n:02}", 0.001 + n / 1e5, size=30) for n in range(40)]
     context = build_shipped([*history(2), *notes, note("good", 0.7)], window=4_000)
     kept = [each.id for each in notes if each.id in context.kept]
@@ -217,7 +217,7 @@ def test_a_larger_form_is_worth_its_tokens_only_if_what_it_adds_is():
     assert (out.outcome, out.reason) == ("dropped", "not-worth")
 
 
-def test_what_is_left_does_not_grow_an_excerpt_that_is_long_enough():
+def test_leftover_tokens_do_not_grow_an_excerpt_that_is_long_enough():
     context = build([prose("long", 0.6, 400), *history(2)], overrides={"price": 0.2}, window=3_000)
     assert context.decision("long").form == "excerpt"
     assert context.remaining > 2_000
@@ -251,7 +251,7 @@ def test_a_duplicate_is_not_taken_after_all_if_it_is_not_worth_it():
         ({"price": 1.0, "pools.related.optimize": False}, ("kept", "fits")),
     ],
 )
-def test_nor_is_a_duplicate_of_what_does_not_fit_unless_its_pool_has_no_price(options, expected):
+def test_a_duplicate_whose_original_does_not_fit_gets_in_only_without_a_price(options, expected):
     name, source = words(90), words(60)
     wordy = memory("Ada likes tea", counter=COUNTER, id="a", relevance=0.9, name=name, metadata={"source": source})
     plain = memory("ada LIKES tea", counter=COUNTER, id="b", relevance=0.0001)
@@ -412,7 +412,7 @@ def test_history_grows_back_only_as_far_as_finds_leave_it_room():
     assert (again.first, again.divided) == ("m055", True)
 
 
-def test_with_nothing_to_divide_history_may_have_all():
+def test_history_may_have_everything_if_nothing_was_found():
     balance = Balance([], [], 100, 0.0)
     assert (balance.best(10, 50), balance.worth(50)) == (50, 0.0)
 

@@ -62,7 +62,7 @@ def test_without_an_answer_the_text_ends_with_the_messages():
         "{{ messages.append(1) }}",
     ],
 )
-def test_what_a_template_refuses_or_may_not_do(source):
+def test_templates_that_fail_or_do_forbidden_things_are_refused(source):
     with pytest.raises(TemplateRefused):
         render(source)
 

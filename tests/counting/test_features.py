@@ -50,7 +50,7 @@ def test_sums_over_texts_are_sums_of_their_signs(texts):
 
 
 @given(st.text(st.characters(codec="utf-8")), st.text(st.characters(codec="utf-8")))
-def test_but_for_pairs_of_spaces_texts_can_be_joined(one, other):
+def test_counts_of_joined_texts_add_up_except_for_pairs_of_spaces(one, other):
     apart, joined = sum_characters([one, other]), count_characters([one + other])[0]
     assert apart[:-1] == joined[:-1]
 

@@ -42,7 +42,7 @@ def test_a_header_that_is_cut_off_says_nothing(image):
 @pytest.mark.parametrize(
     "data", ["", "not base64!", "é", encoded(b"%PDF-1.7"), encoded(PNG[:16] + bytes(8)), encoded(UNKNOWN_WEBP)]
 )
-def test_what_is_no_image_says_nothing(data):
+def test_other_bytes_than_images_have_no_size(data):
     assert read_dimensions(data) is None
 
 

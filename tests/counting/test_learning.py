@@ -75,7 +75,7 @@ def test_the_prior_says_where_it_comes_from_and_stands_between_steps():
     assert priors[19].source == f"learned from 20 requests on {ROUTE}"
 
 
-def test_in_a_long_history_it_changes_rarely_though_the_window_moves():
+def test_a_calibration_changes_rarely_in_a_long_history():
     seen = online(mixed(2, 40), billed("qwen3:8b"))[::-1]
     many = [msgspec.structs.replace(seen[8 + n % 32], id=f"x{n}", at=float(n)) for n in range(500)]
     priors = [calibrate(HIDDEN, many[:end][::-1][:MAX_REPORTS], route=ROUTE).prior for end in range(300, 500)]
@@ -211,7 +211,7 @@ def test_one_odd_report_raises_no_doubt_of_an_exact_count():
 
 
 @pytest.mark.parametrize("model", [EXACT, HIDDEN], ids=["exact", "hidden"])
-def test_what_no_tokenizer_could_count_teaches_nothing(model):
+def test_impossible_counts_teach_nothing(model):
     seen = online(mixed(16, 12), lambda _: 8_000, model)
     result = learn_calibration(model, seen, route=ROUTE)
     assert result.model is model
@@ -239,7 +239,7 @@ def test_a_server_that_reports_less_changes_no_exact_count():
     assert calibrate(EXACT, seen, route=ROUTE) is EXACT
 
 
-def test_who_wants_exact_counts_gets_them_whatever_was_learned():
+def test_exact_counts_on_request_ignore_calibration():
     learned = calibrate(EXACT, online(mixed(11, 20), billed("llama3.1:8b", more=17), EXACT), route=ROUTE)
     assert counter_for(learned, "exact").text("Fill the window.").basis == "exact"
     assert counter_for(learned).text("Fill the window.").basis == "calibrated"

@@ -64,7 +64,7 @@ def test_json_in_ascii(text):
         ("{{ enable_thinking }}", "", "True"),
     ],
 )
-def test_what_differs(source, theirs, ours):
+def test_runtimes_render_these_templates_differently(source, theirs, ours):
     values = {
         "x": 1e-7,
         "big": 10**30,
@@ -98,7 +98,7 @@ def test_a_model_says_what_serves_it():
 @pytest.mark.parametrize(
     "model", ["mistral-7b", "mistral-nemo", "deepseek-v3", "gpt-oss-20b", "phi-4", "gemma-2-9b", "gemma-3-27b"]
 )
-def test_what_was_never_compared_with_llama_cpp_is_not_called_exact_there(model):
+def test_tokenizers_never_compared_with_llama_cpp_are_not_exact_there(model):
     exact = count(text_message("user", "Hello there."), model=model)
     counted = count(text_message("user", "Hello there."), model=model, runtime="llama.cpp")
     assert (exact.basis, counted.basis) == ("exact", "calibrated")
@@ -107,7 +107,7 @@ def test_what_was_never_compared_with_llama_cpp_is_not_called_exact_there(model)
 
 
 @pytest.mark.parametrize("model", ["qwen2.5-7b", "qwen3-8b", "llama-3.1-8b", "gemma-4-31b"])
-def test_what_was_compared_with_llama_cpp_is_exact_there(model):
+def test_tokenizers_compared_with_llama_cpp_are_exact_there(model):
     assert count(text_message("user", "Hello there."), model=model, runtime="llama.cpp").basis == "exact"
 
 

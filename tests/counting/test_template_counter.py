@@ -80,7 +80,7 @@ def test_every_template_is_covered():
 
 
 @pytest.mark.parametrize(("template", "tokens"), [("llama-3.1", 36), ("qwen-2.5", 30), ("deepseek-v3.1", 6)])
-def test_what_a_greeting_costs(template, tokens):
+def test_a_greeting_costs_the_known_tokens(template, tokens):
     count = counter(template).prompt(prompt(text_message("user", "hi")))
     assert (count.tokens, count.basis) == (tokens, "exact")
 
@@ -130,7 +130,7 @@ def test_a_special_token_in_a_message_is_one_in_the_prompt_as_on_the_servers():
 
 
 @pytest.mark.parametrize("template", ["gemma-2", "gemma-3", "mistral-v1", "mistral-nemo"])
-def test_what_a_template_refuses_is_bounded(template):
+def test_messages_that_a_template_refuses_have_a_bound(template):
     whole = counter(template).prompt(prompt(text_message("user", "hi"), text_message("user", "there")))
     merged = counter(template).prompt(prompt(text_message("user", "hi\n\nthere")))
     assert not whole.exact

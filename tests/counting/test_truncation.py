@@ -67,7 +67,7 @@ def test_a_report_of_what_was_new_is_no_cut():
     assert find_truncation(exact(12_000), reported(400), shared=3_000) is not None
 
 
-def test_what_was_cached_is_part_of_the_report():
+def test_cached_tokens_are_part_of_the_report():
     assert find_truncation(exact(12_000), reported(12_000, cached=11_600), shared=11_600) is None
 
 

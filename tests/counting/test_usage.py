@@ -44,7 +44,7 @@ CALIBRATED = [HIDDEN, LEARNED, resolve("claude-sonnet-4-5"), resolve("smollm2")]
 
 
 @pytest.mark.parametrize("model", CALIBRATED, ids=["unknown", "learned", "claude", "template"])
-def test_what_is_observed_is_what_the_count_is_made_of(model):
+def test_an_observation_has_the_tokens_and_features_of_the_count(model):
     context = built(model, tools=[TOOL])
     observation = seen(context, 300)
     assert observation.counted + observation.margin == context.tokens
@@ -58,7 +58,7 @@ def test_what_is_observed_is_what_the_count_is_made_of(model):
         assert default_calibration(model).count(observation.features).upper == context.tokens
 
 
-def test_it_says_what_was_sent_and_what_came_back():
+def test_an_observation_has_the_tokens_sent_and_received():
     context = built(HIDDEN)
     observation = seen(context, 200, room="general", expected_cached=40)
     assert (observation.id, observation.at, observation.route, observation.kind) == ("res-1", 7.0, ROUTE, "usage")
@@ -84,7 +84,7 @@ def test_an_exact_count_stores_only_request_features(model):
     assert observation.features["messages"] == 4.0
 
 
-def test_what_was_learned_of_an_exact_count_is_not_learned_again():
+def test_exact_counts_are_not_learned_twice():
     exact = resolve("llama3.1:8b")
     counter = counter_for(exact)
     learned = calibrate(exact, online(mixed("exact", 8), lambda p: counter.prompt(p).tokens + 17, exact), route=ROUTE)
@@ -121,7 +121,7 @@ def test_nothing_is_learned_from_servers_that_report_only_uncached_tokens():
     assert (rest.kind, rest.reported, rest.features) == ("usage", 0, {})
 
 
-def test_what_was_approximated_is_not_learned_from():
+def test_approximated_counts_teach_nothing():
     context = built(HIDDEN, overrides={"counting": "approximate"})
     assert seen(context, 150).features == {}
 

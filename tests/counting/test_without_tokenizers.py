@@ -43,7 +43,7 @@ print(asyncio.run(chat()))
 """
 
 
-def test_what_works_without_them():
+def test_estimates_work_without_tokenizers():
     done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     problem, tokens, chatted = done.stdout.splitlines()

@@ -15,7 +15,7 @@ def test_the_same_words_point_the_same_way():
     assert np.allclose(np.linalg.norm(one, axis=1), [1, 0, 1])
 
 
-def test_it_fails_on_demand_and_records_its_calls():
+def test_a_hash_embedder_fails_on_demand_and_records_its_calls():
     fake = HashEmbedder()
     fake.fail_with = ConnectionError("down")
     with pytest.raises(ConnectionError):
@@ -25,7 +25,7 @@ def test_it_fails_on_demand_and_records_its_calls():
     assert fake.calls == [(("a",), "query"), (("b",), "passage")]
 
 
-def test_it_hangs_on_demand():
+def test_a_hash_embedder_hangs_on_demand():
     async def impatient():
         fake = HashEmbedder()
         fake.hang = True

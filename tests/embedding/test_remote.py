@@ -258,7 +258,7 @@ def test_the_key_is_not_shown():
     assert SECRET not in f"{embedder!r} {OpenAI(model='m', key=SECRET)!r} {embedder.id}"
 
 
-def test_what_changes_the_vectors_changes_the_id():
+def test_settings_that_change_vectors_change_the_id():
     ids = {
         OpenAIEmbedder("m").id,
         OpenAIEmbedder("m", dimensions=3).id,

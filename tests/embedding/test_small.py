@@ -79,7 +79,7 @@ def test_a_text_is_read_up_to_256_tokens():
     assert np.array_equal(whole, huge)
 
 
-def test_it_is_on_offer():
+def test_the_small_embedder_is_listed():
     assert next(offer for offer in list_embedders() if offer.name == "small").missing == ""
 
 

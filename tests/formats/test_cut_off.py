@@ -61,7 +61,7 @@ def is_found_whole(path):
 
 
 @pytest.mark.parametrize("name", LINES | WHOLE)
-def test_it_is_whole_or_the_check_finds_it(tmp_path, name):
+def test_a_truncated_file_is_found_by_the_check(tmp_path, name):
     whole = (LINES | WHOLE)[name]
     path = tmp_path / name
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -188,14 +188,14 @@ def test_sillytavern_calls_plain_keys_patterns_and_means_those_between_slashes()
         ({"spec": "lorebook_v3", "data": {"entries": {}}}, "has no list of entries"),
     ],
 )
-def test_what_is_no_lorebook_is_refused(data, told):
+def test_other_files_than_lorebooks_are_refused(data, told):
     with pytest.raises(InvalidValue) as caught:
         read_lorebook_entries(data, "w")
     assert told in str(caught.value)
 
 
 @pytest.mark.parametrize("field", ["key", "order", "unknown"])
-def test_what_is_nested_without_end_is_refused(field):
+def test_endless_nesting_is_refused(field):
     deep = []
     for _ in range(20_000):
         deep = [deep]
@@ -217,7 +217,7 @@ def test_an_unknown_format_is_refused():
 
 
 @pytest.mark.parametrize("format", LOREBOOK_FORMATS)
-def test_what_was_changed_is_written_and_all_else_stays(format):
+def test_only_changed_fields_are_written(format):
     data = WORLD_INFO if format == "sillytavern" else CARD_BOOK
     book, (entry,) = read_lorebook(data, "w"), read_lorebook_entries(data, "w")
     changed = msgspec.structs.replace(entry, probability=0.5, keys=("new",), sticky=0)

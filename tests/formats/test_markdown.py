@@ -124,7 +124,7 @@ def test_an_edit_is_read_with_the_time_of_the_file(old, new, field, value):
     assert not is_unedited(text)
 
 
-def test_what_editors_do_on_their_own_is_no_edit():
+def test_automatic_changes_of_editors_are_no_edits():
     text = write_memory(PLAIN)
     for saved in (text.replace("\n", "\r\n"), text.removesuffix("\n")):
         assert read_memory(saved, place="x.md", modified=9e9) == PLAIN

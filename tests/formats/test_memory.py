@@ -41,7 +41,7 @@ def conversations(size):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux tells what a process held at the most")
 @pytest.mark.parametrize("written", [channel, conversations])
-def test_what_is_held_does_not_grow_with_the_file(tmp_path, written):
+def test_memory_does_not_grow_with_the_file(tmp_path, written):
     held = []
     for size in (1, 48):
         path = tmp_path / f"{size}.json"

@@ -167,7 +167,7 @@ def test_claude_mem_gives_the_same_memories_from_its_database_and_its_export(tmp
     assert "is a prompt that a user typed, and no memory" in reasons
 
 
-def test_what_claude_mem_wrote_last_is_still_in_its_log(tmp_path, read_path):
+def test_the_newest_records_of_claude_mem_are_read_from_its_log(tmp_path, read_path):
     path = samples.claude_mem_database(tmp_path / "claude-mem.db")
     with closing(sqlite3.connect(path)) as db:
         db.execute("INSERT INTO observations (memory_session_id, title, type) VALUES ('mem-2', 'New', 'bugfix')")

@@ -207,7 +207,7 @@ def test_a_truncated_object_says_so(read):
     assert (records, skips) == ([], [("", "is not JSON: Input data was truncated")])
 
 
-def test_what_is_too_long_says_so(read):
+def test_a_record_that_is_too_long_says_so(read):
     long = {**HI, "content": "x" * 2000}
     for data, place in (
         (lines_of([HI, long]), ":2"),

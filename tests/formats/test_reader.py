@@ -40,7 +40,7 @@ def test_links_to_folders_are_not_followed_and_pipes_not_opened(tmp_path):
     assert Directory(str(place)).names == ("a.jsonl",)
 
 
-def test_how_far_it_has_come(tmp_path):
+def test_a_reader_reports_its_progress_in_bytes(tmp_path):
     place = lay_out(tmp_path / "in", {f"{at}.jsonl": lines_of([HI] * 50) for at in range(4)})
     packed(place / "z.zip", {"z.jsonl": lines_of([HI] * 50)})
     going = Reader([str(place)])
@@ -179,7 +179,7 @@ def test_a_card_beside_conversations_is_read(tmp_path):
     assert ([record.id for record in records if isinstance(record, Persona)], skips) == (["Nova"], [])
 
 
-def test_where_it_stands_what_came_last(tmp_path):
+def test_a_reader_knows_the_location_of_the_last_record(tmp_path):
     place = lay_out(tmp_path / "in", {"a.jsonl": lines_of([HI, HI]), "b.json": samples.written([HI, HI])})
     going = Reader([str(place)])
     places = [going.location for _ in going.records()]

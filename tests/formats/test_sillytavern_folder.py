@@ -48,7 +48,7 @@ def test_an_id_does_not_follow_from_names(read):
     assert list(of(Message, ada)) == list(of(Message, eve))
 
 
-def test_in_a_group_whoever_speaks_or_spoke_last_is_meant(read):
+def test_char_macros_in_a_group_mean_the_current_or_last_speaker(read):
     rows = [
         {"chat_metadata": {}},
         samples.tavern_message("Luna", "{{char}} waves.", "2024-02-01T10:00:00Z"),
@@ -100,7 +100,7 @@ NOTE = {"note_prompt": "N", "note_interval": 1, "note_position": 1, "note_depth"
         ({"note_depth": 1e9}, [Note(text="N", name="author", depth=10_000)]),
     ],
 )
-def test_where_an_authors_note_stands(said, notes):
+def test_an_authors_note_has_its_depth_and_interval(said, notes):
     assert list(author_note({**NOTE, **said})) == notes
 
 
@@ -159,7 +159,7 @@ def test_a_chat_belongs_to_one_of_them(records):
         ({"name": ""}, "Ada"),
     ],
 )
-def test_who_speaks_in_a_chat(said, id):
+def test_the_user_persona_of_a_chat_is_found(said, id):
     usual = {"metadata": {}, "pictures": (), "character": ""}
     assert find_user_persona(world.settings(), **{**usual, **said}).id == id
 
@@ -245,7 +245,7 @@ def test_a_head_of_its_own_says_it_all(walk):
     ("muted", "answers"),
     [([], "Nova"), (["Nova.png"], "Luna"), (["Nova.png", "Luna.png"], "Nova"), ("Nova.png", "Nova")],
 )
-def test_who_is_muted_in_a_group_does_not_answer(walk, muted, answers):
+def test_muted_members_of_a_group_do_not_answer(walk, muted, answers):
     files = older_group(disabled_members=muted)
     data = {"persona": "eve.png"}
     quiet = {**samples.tavern_group(), "chat_id": "q", "chats": ["q"], "disabled_members": muted, "chat_metadata": data}
@@ -255,7 +255,7 @@ def test_who_is_muted_in_a_group_does_not_answer(walk, muted, answers):
     assert rooms[f"group/{OLD}"].metadata["members"] == ["Nova", "Luna"]
 
 
-def test_what_a_chat_says_of_its_character_is_the_rooms(read):
+def test_character_fields_of_a_chat_belong_to_the_room(read):
     data = {"scenario": " {{char}} is at sea. ", "system_prompt": "{{original}}\nBe brief.", "mes_example": "", "x": 1}
     head = {**world.chat()[0], "chat_metadata": data}
     (room,) = of(Room, read(samples.lines([head, *world.chat()[1:]]), name="x.jsonl")[0]).values()

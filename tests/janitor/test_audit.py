@@ -97,7 +97,7 @@ def planted_store(size, seed):
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_of_ten_thousand_memories_it_finds_what_was_planted_and_touches_no_other(seed):
+def test_junk_is_found_among_ten_thousand_memories_and_nothing_else(seed):
     memories, planted = planted_store(10_000, seed)
     found = audit_memories(memories, is_small_talk=is_small_talk, unused_before=0.0)
     cleaned = {each.id for each in found if each.kind in CLEANED}
@@ -181,7 +181,7 @@ def run(use):
     return asyncio.run(story())
 
 
-def test_what_is_cleaned_up_can_be_undone_in_one_step():
+def test_a_cleanup_is_undone_in_one_step():
     async def use(engine):
         before = await engine.audit_memories()
         after = await engine.audit_memories(apply=True)

@@ -43,7 +43,7 @@ def test_a_flood_is_one_family_and_a_conversation_is_none():
     assert max(len(family.members) for family in found[1:]) < 10
 
 
-def test_what_is_short_must_be_equal():
+def test_short_messages_are_a_family_only_if_equal():
     assert [family.members for family in find_families(["ok", "OK ", "okay", "no", "call 5", "call 77"])] == [
         (0, 1),
         (2,),
@@ -63,6 +63,6 @@ def test_long_texts_are_compared_to_their_end():
     assert len(find_families([header + f" page {n}" for n in range(12)])) == 1
 
 
-def test_what_is_very_long_must_be_equal():
+def test_very_long_messages_are_a_family_only_if_equal():
     long = "spam and eggs " * 80_000
     assert [family.members for family in find_families([long, long[:-20], long.upper()])] == [(0, 2), (1,)]

@@ -26,7 +26,7 @@ def test_messages_that_differ_in_their_numbers_are_facts(count, every):
     assert sizes(invoices(count, every=every)) == []
 
 
-def test_what_comes_too_fast_for_a_person_is_a_flood_whatever_its_numbers():
+def test_messages_too_fast_for_a_person_are_a_flood_whatever_their_number():
     assert sizes(flood(100)) == [100]
     assert sizes([*flood(100), *invoices(12), *chatter(12, at=NOW)]) == [100]
 

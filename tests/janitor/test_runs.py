@@ -23,7 +23,7 @@ def places(summaries):
     return sorted(seq for each in summaries for first, last in each.spans for seq in range(first, last + 1))
 
 
-def test_what_a_run_did_is_undone_to_the_last_record(run, new_engine):
+def test_undoing_a_run_restores_every_record(run, new_engine):
     async def story():
         async with new_engine(embedder="static") as engine:
             await engine.post_many(chatter(60, at=NOW - 500 * DAY, every=DAY / 3))
@@ -234,7 +234,7 @@ def test_a_run_that_is_broken_off_is_whole_and_the_next_goes_on(run, new_engine)
 
 
 @pytest.mark.parametrize("share", [1.0, 0.5, 0.0])
-def test_what_is_pinned_and_what_was_used_stays(run, new_engine, share):
+def test_pinned_and_used_memories_stay(run, new_engine, share):
     async def story():
         async with new_engine(record_share=share) as engine:
             old = chatter(40, at=NOW - 200 * DAY)
@@ -354,7 +354,7 @@ def test_a_model_that_fails_is_stood_in_for(run, new_engine):
     assert "failed" in done.rooms[0].notes[0]
 
 
-def test_what_cannot_be_meant_is_refused(run, new_engine):
+def test_invalid_values_are_refused(run, new_engine):
     async def story():
         async with new_engine() as engine:
             with pytest.raises(UnknownRecord):

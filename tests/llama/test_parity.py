@@ -63,7 +63,7 @@ def test_the_count_is_the_servers(llama, http, family, seed):
 @pytest.mark.parametrize("family", sorted(set(EXACT) - set(MAIN)))
 @settings(max_examples=4)
 @given(seed=SEEDS)
-def test_so_it_is_for_their_sisters(llama, http, family, seed):
+def test_counts_match_the_servers_for_sister_models(llama, http, family, seed):
     server = llama(family)
     context = built(family, server, seed)
     assert context.tokens == billed(http, server, context.request)
@@ -72,7 +72,7 @@ def test_so_it_is_for_their_sisters(llama, http, family, seed):
 @pytest.mark.parametrize("family", [*EXACT, *BY_FILE])
 @settings(max_examples=8)
 @given(seed=SEEDS)
-def test_so_it_is_for_requests_that_clients_wrote(llama, http, family, seed):
+def test_counts_match_the_servers_for_generated_client_requests(llama, http, family, seed):
     server = llama(family)
     request = msgspec.json.decode(msgspec.json.encode(clean_data(wild_request(seed, FAMILIES[family].special))))
     try:
@@ -114,7 +114,7 @@ CLIENT_REQUESTS = {
 @pytest.mark.parametrize("family", EXACT)
 @pytest.mark.parametrize("name", CLIENT_REQUESTS)
 @pytest.mark.parametrize("by_file", [False, True])
-def test_what_clients_write(llama, http, family, name, by_file):
+def test_counts_match_the_servers_for_client_requests(llama, http, family, name, by_file):
     server = llama(family)
     model = server.info.with_tokenizer(str(FAMILIES[family].file())) if by_file else server.info
     context = fit(CLIENT_REQUESTS[name] | {"max_tokens": COMPLETION}, model=model)
@@ -134,14 +134,14 @@ def test_a_full_window_is_filled_to_the_brim_and_never_refused(llama, http, fami
 
 @pytest.mark.parametrize("family", MAIN)
 @pytest.mark.parametrize("tool", [{"name": "now", "description": "Tells the time."}, {"name": "now", "strict": True}])
-def test_so_it_is_for_a_given_request_with_a_tool_that_takes_nothing(llama, http, family, tool):
+def test_counts_match_the_servers_for_a_tool_without_parameters(llama, http, family, tool):
     server = llama(family)
     request = {"messages": [{"role": "user", "content": "hi"}], "tools": [{"type": "function", "function": tool}]}
     fitted = fit(request | {"max_tokens": COMPLETION}, model=server.info)
     assert fitted.tokens == billed(http, server, {**fitted.request, "max_tokens": 1})
 
 
-def test_what_is_sent_without_us_is_refused(llama, http):
+def test_the_server_refuses_a_request_that_was_not_fitted(llama, http):
     server = llama("qwen-2.5")
     request = {"messages": [{"role": "user", "content": "word " * server.window}]}
     answer = http.post(f"{server.address}/v1/chat/completions", json=request)

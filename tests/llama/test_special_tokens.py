@@ -87,5 +87,5 @@ def test_the_tokens_that_begin_and_end_turns_are_known(vocabulary):
 @pytest.mark.parametrize(
     "text", ["a < b | c > d", "<a|b>x", "[inst]", "f(x)|>g", "<|", "|>", "[INSTALL]", "<b>", "x[i]", "<|> "]
 )
-def test_other_text_stays_as_it_is(text):
+def test_other_texts_stay_unchanged(text):
     assert not has_special_tokens(text)

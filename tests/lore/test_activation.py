@@ -34,7 +34,7 @@ def test_secondary_keys_have_their_say(logic, expected):
         ("not-all", "The king has gold and a crown.", "secondary: all of 'gold', 'crown' appear, too"),
     ],
 )
-def test_what_secondary_keys_hold_back_is_on_the_record(logic, text, line):
+def test_entries_excluded_by_secondary_keys_are_recorded(logic, text, line):
     entries = [entry("e", "king", secondary=("gold", "crown"), logic=logic)]
     (one,) = run(entries, text).excluded
     assert (one.text, one.match.text) == (line, "keyword 'king' in message 'm1'")
@@ -52,7 +52,7 @@ def test_decorators_hold_back_as_secondary_keys_do():
     }
 
 
-def test_what_secondary_keys_hold_back_may_be_activated_later_or_found():
+def test_entries_excluded_by_secondary_keys_can_be_activated_later_or_found():
     entries = [entry("e", "king", secondary=("gold",)), entry("rich", "king", content="He has gold.")]
     assert excluded(entries, "The king.", book=DEEP) == {}
     assert excluded(entries, "The king.") == {"e": "secondary"}
@@ -305,7 +305,7 @@ def test_entries_are_limited_to_personas(filter, expected):
 # -- found by retrieval ----------------------------------------------------------------------------------------------
 
 
-def test_what_is_found_is_activated_where_the_entry_allows_it_and_brings_nobody_along():
+def test_found_entries_are_activated_if_allowed_and_activate_no_others():
     entries = [entry("a", content="speaks of b1"), entry("b", "b1"), entry("never", vector=False)]
     found = {"a": 0.5, "never": 0.9, "gone": 1.0}
     assert activated(entries, "something", book=DEEP, retrieved=found) == ["a"]

@@ -103,7 +103,7 @@ def test_turns_that_are_passed_over_would_have_changed_nothing(books, entries, t
 
 @settings(max_examples=30)
 @given(entries(), histories)
-def test_what_a_turn_tells_does_not_hang_on_when_it_is_built(entries, texts):
+def test_a_turn_that_is_built_again_activates_the_same(entries, texts):
     """A turn that is built again after the room went on tells the same."""
     shelf = LoreIndex({}, entries)
     for last in range(1, len(texts) + 1):

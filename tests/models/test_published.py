@@ -59,7 +59,7 @@ def test_a_host_serves_less_than_the_maker():
     assert (info.known, info.tokenizer, info.max_output) == (True, "o200k_base", 16_384)
 
 
-def test_what_a_host_serves_less_of_has_no_beta_window():
+def test_models_that_a_host_limits_have_no_beta_window():
     published = PublishedWindows(source="a list", as_of="2026-11-18", windows={"narrow/claude-sonnet-4-5": 128_000})
     registry = REGISTRY.__class__(
         rows=REGISTRY.rows, hosted=REGISTRY.hosted, local=REGISTRY.local, published=(published,)

@@ -48,7 +48,7 @@ def test_every_row_is_counted_by_a_tokenizer_or_by_a_prior():
 
 
 @pytest.mark.parametrize("modality", ["image", "audio", "video"])
-def test_what_a_row_takes_has_a_rule(modality):
+def test_each_modality_of_a_row_has_a_rule(modality):
     assert failing(lambda row: (modality in row.modalities) == bool(getattr(row, f"{modality}_rule"))) == []
     assert failing(lambda row: row.modalities[0] == "text") == []
 
@@ -139,7 +139,7 @@ def test_cache(name, minimum, breakpoints):
         ("grok-4.7-fast", 500_000, 500_000),
     ],
 )
-def test_what_is_current_in_november_2026(name, window, max_output):
+def test_models_of_november_2026_are_known(name, window, max_output):
     info = REGISTRY.resolve(name)
     assert (info.known, info.window, info.max_output) == (True, window, max_output)
 

@@ -60,7 +60,7 @@ def test_reports_that_make_no_sense_do_not_stop_the_sums():
     assert found.cost > 0
 
 
-def test_what_many_answers_cost_is_the_sum_of_each():
+def test_the_cost_of_many_answers_is_the_sum_of_each():
     found = spending([of("gpt-4", reported=6, prompt=36_595, cached=0, completion=34, counted=36_595, naive=53_567)])
     assert found.cost == Decimal(36_595 * 30 + 34 * 60) / 1_000_000
     assert found.saved == Decimal((53_567 - 36_595) * 30) / 1_000_000

@@ -113,7 +113,7 @@ def test_turns_that_use_an_id_again_do_not_collide():
         ("results", [ToolCall(id="a", name="f")], ["1"]),
     ],
 )
-def test_what_is_no_tool_turn_is_refused(field, calls, results):
+def test_invalid_tool_turns_are_refused(field, calls, results):
     with pytest.raises(brimful.errors.InvalidPackage) as caught:
         tool_turn(calls, results, counter=COUNTER)
     assert caught.value.field == field
@@ -177,7 +177,7 @@ def test_wrong_options_are_named_with_and_without_an_id(field, options):
 
 
 @pytest.mark.parametrize("kind", [None, [], "", "\ud800"])
-def test_what_is_no_kind_is_refused(kind):
+def test_invalid_kinds_are_refused(kind):
     with pytest.raises(brimful.errors.InvalidPackage, match=r"^kind"):
         package(kind, "sunny", counter=COUNTER)
 
@@ -226,7 +226,7 @@ def test_a_number_of_tokens_is_the_callers_bound():
 
 
 @pytest.mark.parametrize("content", [None, 7, {"text": "x"}, b"x", [1], ["x"]])
-def test_what_is_no_content_is_refused(content):
+def test_invalid_content_is_refused(content):
     with pytest.raises(brimful.errors.InvalidPackage, match=r"^content"):
         package("weather", content, counter=COUNTER)
 

@@ -34,7 +34,7 @@ def test_a_message_of_the_recent_history_stands_as_a_message(message, kind):
     assert (package.id, package.kind, package.role) == ("m", kind, message.role)
 
 
-def test_what_is_to_be_answered_may_not_be_dropped():
+def test_the_message_to_answer_may_not_be_dropped():
     package = package_message(
         Message(id="m", room="r", content="hi", sender="Ada", seq=7, at=5.0), counter=COUNTER, current=True
     )

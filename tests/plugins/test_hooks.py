@@ -136,7 +136,7 @@ def test_a_result_is_left_as_it_is_unless_it_can_be_stored_exactly(tmp_path, tex
         assert stored(tmp_path, handle_of(result["stdout"])) == [text]
 
 
-def test_what_the_user_asked_for_stays(tmp_path):
+def test_rows_that_the_user_asked_about_stay(tmp_path):
     answer(event("UserPromptSubmit", prompt="Which test failed: the one about the lighthouse?"), tmp_path)
     rows = ROWS.replace("row 317:", "row 317: the lighthouse test failed")
     assert "row 317: the lighthouse test failed" in replaced(bash(rows), tmp_path)["stdout"]

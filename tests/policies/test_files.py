@@ -116,7 +116,7 @@ def test_errors_name_file_key_and_reason(tmp_path, text, key, reason):
         ("a\0.toml", {"name": "a\0.toml"}),
     ],
 )
-def test_what_is_no_policy_is_named(field, arguments):
+def test_invalid_policies_are_named(field, arguments):
     with pytest.raises(brimful.errors.InvalidValue) as caught:
         load_policy(**arguments)
     assert caught.value.field == field

@@ -91,7 +91,7 @@ async def test_a_scripted_server_refuses_what_is_too_long_as_openai_does():
 
 
 @pytest.mark.parametrize("wire", ["openai", "anthropic", "responses"])
-def test_what_a_scripted_server_writes_is_read_as_the_same_reply(wire):
+def test_replies_of_a_scripted_server_are_read_back_unchanged(wire):
     call = ToolCall(id="c1", name="read", arguments='{"page":7}')
     usage = Usage(prompt=9, completion=3)
     reply = Reply(parts=(Text(text="Two pages."), call), usage=usage, finish="tool-calls", model="m", id="r1")
@@ -140,7 +140,7 @@ async def test_a_stream_can_be_held_in_the_middle_and_left():
 
 
 @in_loop
-async def test_it_remembers_that_it_was_closed():
+async def test_a_scripted_provider_remembers_that_it_was_closed():
     provider = ScriptedProvider()
     await provider.close()
     assert provider.closed

@@ -76,7 +76,7 @@ def test_a_record_says_what_it_is_when_it_is_written_out():
         (lambda: Usage(prompt=1.5), "usage.prompt"),
     ],
 )
-def test_what_no_store_could_give_back_is_refused_by_name(build, field):
+def test_values_that_no_store_can_return_are_refused_by_name(build, field):
     with pytest.raises(InvalidValue) as refused:
         build()
     assert refused.value.field == field

@@ -42,7 +42,7 @@ def test_the_error_is_a_share_of_what_was_reported():
         ({"features": {"\ud800": 1.0}}, "features"),
     ],
 )
-def test_what_no_store_could_give_back_is_refused_by_name(fields, wrong):
+def test_values_that_no_store_can_return_are_refused_by_name(fields, wrong):
     with pytest.raises(InvalidValue) as refused:
         observed(**fields)
     assert refused.value.field == wrong

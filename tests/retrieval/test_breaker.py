@@ -15,7 +15,7 @@ def opened(at: float = 0.0) -> Breaker:
     return breaker
 
 
-def test_it_opens_after_three_failures_in_a_row_as_the_founding_document_says():
+def test_the_breaker_opens_after_three_failures_in_a_row():
     breaker = Breaker(now=0.0)
     states = []
     for at in (1.0, 2.0, 3.0):
@@ -32,7 +32,7 @@ def test_a_success_between_failures_starts_the_count_again():
     assert breaker.state(1.0) == "closed"
 
 
-def test_it_is_half_open_after_five_minutes_and_lets_one_probe_through():
+def test_the_breaker_is_half_open_after_five_minutes_and_allows_one_probe():
     breaker = opened()
     assert COOLDOWN == 300.0
     assert not breaker.allow(299.9)

@@ -8,7 +8,7 @@ from brimful.errors import InvalidValue
 from brimful.retrieval.cache import Cache
 
 
-def test_its_size_and_time_are_those_of_the_founding_document():
+def test_the_cache_holds_100_entries_for_60_seconds():
     cache = Cache[int]()
     for number in range(101):
         cache.put(number, number, now=0.0)
@@ -33,7 +33,7 @@ def test_a_clock_that_goes_back_finds_nothing_from_the_future():
     assert cache.get("a", now=99.0) is None
 
 
-def test_what_would_be_too_old_at_once_is_not_kept():
+def test_entries_that_would_expire_at_once_are_not_stored():
     cache = Cache[int](ttl=0.0)
     cache.put("a", 1, now=0.0)
     assert len(cache) == 0
@@ -46,7 +46,7 @@ def test_wrong_settings_are_refused_by_name(wrong):
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.floats(0, 50), st.booleans()), max_size=50))
-def test_it_agrees_with_a_plain_dictionary_that_forgets(steps):
+def test_the_cache_agrees_with_a_dictionary_that_forgets(steps):
     cache, held, now = Cache[float](max_entries=6), {}, 0.0
     for key, pause, writes in steps:
         now += pause

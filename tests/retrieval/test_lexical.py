@@ -114,7 +114,7 @@ def test_a_long_text_covers_less_than_a_short_one():
     assert values[10] > values[40]
 
 
-def test_of_a_long_question_the_rarest_terms_count():
+def test_the_rarest_terms_of_a_long_question_count():
     rows = [(10, 0, 1, 10), (40, 1, 1, 10)]
     found = (90, *[1] * MAX_TERMS)
     assert list(covered(rows, terms=len(found), found=found, conversation=False)) == [40]

@@ -8,7 +8,7 @@ from brimful.retrieval.people import first_person_share, is_first_person
 
 
 @pytest.mark.parametrize("text", ["I’m in my garden", "MINE!", "Mein Rad ist weg.", "我住在北京", "나는 서울에 살아요"])
-def test_who_speaks_of_nothing_else_speaks_of_himself(text):
+def test_texts_only_about_the_speaker_have_a_share_of_1(text):
     assert first_person_share(text) == 1.0
 
 
@@ -22,7 +22,7 @@ def test_a_word_in_passing_counts_the_less_the_longer_the_text():
     assert shares == [1.0, 0.5, 0.25, 0.125]
 
 
-def test_how_a_long_text_begins_is_what_counts():
+def test_only_the_beginning_of_a_long_text_counts():
     assert first_person_share("I sold my boat. " * 70 + "Far away. " * 9_999) == first_person_share(
         "I sold my boat. " * 70
     )
@@ -30,6 +30,6 @@ def test_how_a_long_text_begins_is_what_counts():
 
 
 @given(st.text(max_size=200))
-def test_it_is_a_share_and_none_of_a_text_that_is_not_in_the_first_person(text):
+def test_the_share_is_between_0_and_1_and_0_without_first_person(text):
     assert 0.0 <= first_person_share(text) <= 1.0
     assert (first_person_share(text) > 0) == is_first_person(text)

@@ -87,7 +87,7 @@ def test_other_queries_search_for_fewer_terms_and_for_no_synonyms():
 
 
 @pytest.mark.parametrize("wrong", [None, 7, b"tea", ["tea"]])
-def test_what_is_no_text_is_refused(wrong):
+def test_queries_must_be_strings(wrong):
     with pytest.raises(InvalidValue, match="text: must be a string"):
         make_queries(wrong)
     with pytest.raises(InvalidValue, match="focus: must be a string"):
@@ -105,7 +105,7 @@ def test_what_is_no_text_is_refused(wrong):
         ("record", lambda: make_document("tea")),
     ],
 )
-def test_what_nobody_could_look_for_is_refused_by_name(field, make):
+def test_invalid_searches_are_refused_by_name(field, make):
     with pytest.raises(InvalidValue) as refused:
         make()
     assert refused.value.field == field
@@ -121,7 +121,7 @@ def test_the_numbers_of_a_calculation_are_not_searched_for(text):
 @pytest.mark.parametrize(
     "text", ["What happened on 5-7 May 2023?", "room 12 and 14", "the train at 10:30", "version 1.2"]
 )
-def test_other_numbers_are(text):
+def test_other_numbers_are_terms(text):
     assert any(term[0].isdigit() for term in parse_question(text).terms)
 
 

@@ -67,7 +67,7 @@ def test_nearer_is_no_less_relevant(similarities, data):
     assert after.log_share > before.log_share
 
 
-def test_in_a_conversation_a_place_is_a_turn_elsewhere_a_document():
+def test_positions_are_turns_in_a_conversation_and_documents_elsewhere():
     hits = near({3: 0.6, 8: 0.1})
     assert rank(ONE_TERM, hits, conversation=True, limit=1)[0].position == 3
     postings = msgspec.structs.replace(ONE_TERM, seq=(0, 0))
@@ -92,7 +92,7 @@ def test_without_vectors_nothing_is_near():
     assert rank_in_columns(ONE_TERM, [], conversation=False).nearest == 0.0
 
 
-def test_of_equals_the_later_comes_first():
+def test_ties_are_broken_by_time_newest_first():
     ranked = rank(NOTHING, near({1: 0.5, 9: 0.5}), conversation=True, limit=2)
     assert [found.position for found in ranked] == [9, 1]
 
@@ -102,7 +102,7 @@ def test_a_document_that_is_near_by_several_vectors_counts_by_the_nearest():
     assert rank(NOTHING, hits, conversation=True, limit=1)[0].parts.meaning == pytest.approx(VECTOR * 0.6)
 
 
-def test_what_is_no_turn_of_a_conversation_has_no_place_in_it():
+def test_only_turns_have_a_position_in_a_conversation():
     summary = msgspec.structs.replace(ONE_TERM, seq=(0, 30))
     hits = [*near({0: 0.9}), *near({40: 0.5, 41: 0.1})]
     ranked = {found.position: found for found in rank(summary, hits, conversation=True, limit=1000)}
@@ -133,7 +133,7 @@ def test_a_speaker_and_a_time_in_the_question_weigh_more():
     assert parts[0].speaker > parts[0].time
 
 
-def test_what_somebody_says_of_himself_weighs_more_and_a_memory_has_no_speaker():
+def test_statements_about_oneself_weigh_more_and_memories_have_no_speaker():
     question = parse_question("Which boat was sold?")
     assert add(question, "Ann", "I sold my boat.").speaker > 0
     assert add(question, "Ann", "They sold their boat.") == add(question, "", "I sold my boat.") == Parts()

@@ -48,7 +48,7 @@ def reorder(reranking, hits, question="Tea?"):
     return asyncio.run(reranking.reorder(question, hits))
 
 
-def test_its_judgement_adds_to_that_of_the_search():
+def test_scores_of_the_reranker_add_to_scores_of_the_search():
     reranker = Scores(lambda texts: [1_000 * len(text) for text in texts])
     found, notices = reorder(make_reranking(reranker), make_hits("b", "ccc"))
     assert notices == ()
@@ -73,7 +73,7 @@ def test_only_the_best_are_read():
 
 
 @pytest.mark.parametrize("count", [0, 1])
-def test_where_there_is_no_order_nobody_is_asked(count):
+def test_a_single_hit_is_not_reranked(count):
     reranker = Scores(lambda texts: [1.0] * len(texts))
     hits = make_hits(*["tea"] * count)
     assert reorder(make_reranking(reranker), hits) == (hits, ())
@@ -111,7 +111,7 @@ def test_only_failures_in_a_row_count():
     assert [len(reorder(reranking, make_hits("a", "b"))[1]) for _ in range(6)] == [1, 1, 0, 1, 1, 0]
 
 
-def test_one_timeout_is_enough():
+def test_a_reranker_is_not_asked_again_after_a_timeout():
     reranking, hits = make_reranking(Hanging(), time_limit=0.001), make_hits("a", "b")
     causes = [reorder(reranking, hits)[1][0].facts["cause"] for _ in range(2)]
     assert causes[0] == "took longer than 0.001 s"
@@ -137,7 +137,7 @@ def test_after_a_cancelled_probe_the_next_call_is_a_probe():
     assert len(reranker.calls) == 1
 
 
-def test_it_reads_the_speaker_and_the_passage():
+def test_a_reranker_reads_the_speaker_and_the_passage():
     message = Message(id="m", room="r", sender="Ada", content="x" * 5_000 + "Tea at four.", at=1.0)
     assert hit_text(Hit(record=message, relevance=0.5)) == f"Ada: {'x' * MAX_TEXT_CHARS}"
     passage = Passage(number=5, start=5_000, stop=5_012)

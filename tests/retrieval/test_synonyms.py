@@ -82,7 +82,7 @@ def test_a_common_relative_tells_nothing():
 
 
 @pytest.mark.parametrize(("others", "stands_for"), [({}, []), ({"dog": []}, ["pet"]), ({"auto": [20]}, ["car"])])
-def test_where_no_relative_of_a_term_is_found_nothing_changes(others, stands_for):
+def test_terms_without_synonyms_change_nothing(others, stands_for):
     assert expand_postings(PET, postings(others), stands_for) is PET
 
 

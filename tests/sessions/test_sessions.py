@@ -106,7 +106,7 @@ def test_a_file_that_was_read_fills_the_window_until_a_compaction(home, program)
     assert all(turn.tokens["summary"] for turn in compacted if program != "hermes" and turn is turns[-1])
 
 
-def test_what_a_compaction_keeps_stays_in_the_window_and_is_not_lost(tmp_path):
+def test_messages_kept_by_a_compaction_stay_in_the_window(tmp_path):
     session = ClaudeCode()
     session.call("Read", {"file_path": "a"}, PARA * 20)
     session.call("Read", {"file_path": "b"}, '{"order": "W-2201-7734"}')
@@ -120,7 +120,7 @@ def test_what_a_compaction_keeps_stays_in_the_window_and_is_not_lost(tmp_path):
     assert loss.again == ()
 
 
-def test_what_hermes_wrote_again_at_a_compaction_is_no_new_request(tmp_path):
+def test_messages_that_hermes_rewrites_at_a_compaction_are_no_new_request(tmp_path):
     hermes(tmp_path)
     [session] = find_sessions(tmp_path, {})
     events = list(session.events())
@@ -128,7 +128,7 @@ def test_what_hermes_wrote_again_at_a_compaction_is_no_new_request(tmp_path):
     assert [event.text for event in events[last + 1 :]] == ["Page one."]
 
 
-def test_what_the_program_writes_in_the_users_name_is_not_the_users(tmp_path):
+def test_messages_written_in_the_users_name_by_programs_are_not_the_users(tmp_path):
     session = ClaudeCode()
     for text in ("<command-name>/compact</command-name>", "<task-notification>done</task-notification>", "And page 9?"):
         session.add("user", message={"role": "user", "content": text}, uuid=f"x{text[:5]}")
@@ -143,7 +143,7 @@ def test_an_older_codex_reports_usage_in_events_that_come_twice(tmp_path):
     assert [turn.call.prompt for turn in read_windows(session.events())] == [2_000, 2_400, 1_900]
 
 
-def test_what_is_unknown_is_counted(home):
+def test_unknown_lines_are_counted(home):
     unknown = {}
     for session in find_sessions(home, {}):
         window = Window()
@@ -315,7 +315,7 @@ def test_calls_and_values_that_a_compaction_dropped_and_that_are_used_again_are_
     assert "broken" in lost.recall(claude_code.read(session.write(tmp_path)), handle, "", 500, counter).text
 
 
-def test_what_a_summary_says_is_not_lost(tmp_path):
+def test_texts_in_a_summary_are_not_lost(tmp_path):
     session = ClaudeCode()
     session.call("Read", {"file_path": "orders.json"}, '{"order": "W-2201-7734"}')
     session.compact("The broken order is W-2201-7734.")
@@ -347,7 +347,7 @@ SAID = {
 
 
 @pytest.mark.parametrize("program", SAID)
-def test_what_a_compaction_kept_and_what_programs_write_is_not_said_again(home, program):
+def test_kept_messages_and_texts_of_programs_are_no_repetitions(home, program):
     [session] = find_sessions(home, {}, program)
     assert [message.text for message in read_messages(session, texts_only=True)] == SAID[program]
     everything = [message.text for message in read_messages(session)]

@@ -105,7 +105,7 @@ def test_code_keeps_signatures_and_the_part_that_matches():
 
 @pytest.mark.parametrize("limit", [5, 7, 8, 12, 20])
 @pytest.mark.parametrize("at", [0, 700, 1_499])
-def test_in_little_room_the_sentence_that_matches_comes_first(at, limit):
+def test_the_matching_sentence_comes_first_in_little_room(at, limit):
     sentences = [f"Tea number {n} was green and long after the winter walk." for n in range(1_500)]
     sentences[at] = "My cat is called Miso."
     shorter = shorten(" ".join(sentences), limit, words, query="What is the cat called?")
@@ -164,7 +164,7 @@ def test_json_keeps_ids_and_matching_elements():
 
 
 @pytest.mark.parametrize("text", ["{" * 5000, "[1, 2", "{not json", "[" * 100_000])
-def test_what_only_looks_like_json_is_cut_as_text(text):
+def test_texts_that_only_look_like_json_are_cut_as_text(text):
     shorter = shorten(text, 50, len)
     assert shorter is not None or len(text) <= 50
 
@@ -172,7 +172,7 @@ def test_what_only_looks_like_json_is_cut_as_text(text):
 ITEMS = " ".join(f"Item {n} is on the list." for n in range(2_000))
 
 
-def test_what_search_found_comes_first_then_what_is_beside_it():
+def test_search_matches_come_first_then_their_neighbors():
     start = ITEMS.index("Item 1500")
     shortener = Shortener(ITEMS, len, "", [(start, start + 200)])
     small, large = shortener.shorten(150), shortener.shorten(1_500)
@@ -203,7 +203,7 @@ def test_the_focus_of_a_page_is_found_in_its_text():
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_what_search_found_is_in_every_excerpt_that_has_room_for_it(seed):
+def test_search_matches_are_in_every_excerpt_with_room_for_them(seed):
     sizes = [37 * (seed + 3) * n % 150 + 20 for n in range(300)]
     text = " ".join(f"{n} " + "x" * size + "." for n, size in enumerate(sizes)) + " The ladder is in the shed."
     start = text.index("The ladder")

@@ -80,7 +80,7 @@ def test_only_texts_are_errors():
     assert not is_error("Done without failures")
 
 
-def test_of_many_values_and_long_texts_only_a_part_is_read():
+def test_only_a_part_of_many_values_and_long_texts_is_read():
     assert len(find_values(json.dumps([f"id_{number}" for number in range(5_000)]))) == 2_000
     assert len(find_values("word " * 30_000 + "tea_1")) == 1
 
@@ -123,7 +123,7 @@ def test_lines_of_a_text_that_differ_from_most_others_are_values():
     assert "12:01 request 1 done" not in found
 
 
-def test_of_very_many_different_lines_the_rarest_are_values():
+def test_the_rarest_of_very_many_lines_are_values():
     common = [f"{word} again" for word in ("ab" * at for at in range(1, 500))]
     assert "only once" in texts("\n".join([*common, *common, "only once"]))
 

@@ -14,7 +14,7 @@ from brimful.stores.tuning import Tuning
 from stores.samples import make_message
 
 
-def test_what_is_no_backup_is_refused(sqlite_url, tmp_path, run):
+def test_a_file_that_is_no_backup_is_refused(sqlite_url, tmp_path, run):
     (tmp_path / "letter.txt").write_text("Dear Ada, " * 100)
     foreign = sqlite3.connect(tmp_path / "foreign.db")
     foreign.execute("CREATE TABLE notes (text)")
@@ -91,7 +91,7 @@ def test_a_damaged_store_is_not_backed_up_without_force(sqlite_url, tmp_path, ru
     assert (tmp_path / "copy.db").read_bytes() != sound
 
 
-def test_what_killed_backups_left_is_removed(sqlite_url, tmp_path, run):
+def test_leftovers_of_killed_backups_are_removed(sqlite_url, tmp_path, run):
     killed, running, other = (f"copy[1].db.{digit * 12}.part" for digit in "abc")
     foreign = ["copy1.db.aaaaaaaaaaaa.part", "copy[1].db.mine.part", "copy[1].db.aaaaaaaaaaaa.part.txt"]
     for name in (killed, f"{killed}-journal", running, other, f"{other}-wal", *foreign):
@@ -131,7 +131,7 @@ def leave_log(path):
     Path(f"{path}-wal").write_bytes(log)
 
 
-def test_what_is_left_beside_an_older_backup_does_not_get_into_the_new_one(url, tmp_path, run):
+def test_files_left_beside_an_older_backup_do_not_get_into_a_new_one(url, tmp_path, run):
     """A backup is a store; a process that works on it and is killed leaves its log behind."""
     copy = tmp_path / "copy.db"
 

@@ -22,7 +22,7 @@ def make_messages(count=600):
     ]
 
 
-def test_what_is_indexed_later_is_indexed_alike(database, run, url):
+def test_indexing_later_gives_the_same_index(database, run, url):
     messages = [*make_messages(), Message(id="long", room="r0", content=LONG, at=999.0)]
     at_once, later = database.tenant("once"), database.tenant("later")
     run(at_once.load_records(messages, make_document))
@@ -45,7 +45,7 @@ def test_messages_are_indexed_in_the_order_in_which_they_were_written(database, 
     assert run(store.count_undivided()) == 8
 
 
-def test_what_is_deleted_before_it_is_indexed_is_not_indexed(database, run, url):
+def test_records_deleted_before_indexing_are_not_indexed(database, run, url):
     store = database.tenant("acme")
     run(store.load_records(make_messages(4), make_document, defer=True))
     run(store.delete("m1"))

@@ -99,7 +99,7 @@ async def read(store):
 
 @settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(TEXTS)
-def test_what_was_written_comes_back_and_is_nowhere_on_the_disk(tmp_path_factory, text):
+def test_records_are_read_back_and_never_plain_on_the_disk(tmp_path_factory, text):
     url = f"sqlite:///{tmp_path_factory.mktemp('sealed')}/store.db"
 
     async def story():
@@ -281,7 +281,7 @@ def test_rows_that_were_swapped_cut_or_changed_are_noticed(store, sealed, url, r
         "UPDATE snapshots SET room = 'mine'",
     ],
 )
-def test_what_belongs_to_another_does_not_open(store, sealed, url, run, change):
+def test_a_value_of_another_row_does_not_open(store, sealed, url, run, change):
     async def fill():
         await store.put(Room(id="mine"))
         await store.put(Lorebook(id="mine"))

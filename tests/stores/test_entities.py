@@ -257,7 +257,7 @@ def test_an_empty_call_writes_nothing(store, run):
 
 
 @pytest.mark.parametrize("wrong", [None, 7, "ada", {"id": "ada"}, object()])
-def test_what_is_no_record_is_refused(store, run, wrong):
+def test_other_values_than_records_are_refused(store, run, wrong):
     with pytest.raises(InvalidValue, match="record: must be one of User, Persona, Room, Lorebook, not"):
         run(store.put(wrong))
     with pytest.raises(InvalidValue, match="kind: must be one of"):

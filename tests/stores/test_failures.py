@@ -67,7 +67,7 @@ def test_a_store_is_opened_and_read_while_another_process_writes(database, sqlit
     other.close()
 
 
-def test_who_reads_and_writes_in_turn_needs_one_connection_and_who_does_so_at_once_several(database, run):
+def test_sequential_work_needs_one_connection_and_concurrent_work_several(database, run):
     async def in_turn():
         for number in range(5):
             await database.tenant("acme").post([make_message(f"m{number}")])
@@ -164,7 +164,7 @@ def test_the_file_may_not_be_written(database, run):
     posted(run, database, "m2")
 
 
-def test_there_is_no_such_folder(tmp_path, run):
+def test_a_missing_folder_is_an_error(tmp_path, run):
     with pytest.raises(StoreUnavailable, match="cannot be opened; check that the folder exists"):
         run(connect(f"sqlite:///{tmp_path}/nowhere/store.db").open())
 

@@ -38,7 +38,7 @@ def test_a_key_is_given_as_bytes_or_as_base64():
         (b"ab" * 16, "is no random key"),
     ],
 )
-def test_what_is_no_key_is_refused_and_not_shown(given, reason):
+def test_a_malformed_key_is_refused_and_not_shown(given, reason):
     with pytest.raises(InvalidValue, match=reason) as refused:
         parse_key("BRIMFUL_KEY", given)
     assert "openssl rand -base64 32" in str(refused.value)
@@ -84,7 +84,7 @@ def test_keys_of_a_command():
         ({"BRIMFUL_KEY_COMMAND": python("print('rubbish!')")}, "BRIMFUL_KEY_COMMAND: is not base64"),
     ],
 )
-def test_what_cannot_be_meant_is_refused_by_its_name(environ, message):
+def test_invalid_values_are_refused_by_name(environ, message):
     with pytest.raises(InvalidValue, match=message):
         keys_from_environment(environ)
 

@@ -42,7 +42,7 @@ def test_requests_are_counted_by_minute(database, run):
     assert run(story()) == [True, True, False, True]
 
 
-def test_what_does_not_fit_is_not_reserved_anywhere(database, run):
+def test_a_reservation_that_exceeds_a_limit_reserves_nothing(database, run):
     limits = database.limits("acme")
     both = UsageLimits(requests_per_minute=5, tokens_per_day=100, dollars_per_month=1e-7)
     with pytest.raises(LimitExceededError) as caught:

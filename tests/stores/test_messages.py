@@ -19,7 +19,7 @@ def test_messages_get_their_place_in_their_room(store, run):
     assert run(store.get(Room, "other")) == Room(id="other")
 
 
-def test_what_was_posted_comes_back_as_it_was(store, run):
+def test_posted_messages_come_back_unchanged(store, run):
     message = Message(
         id="m1",
         room="r",
@@ -79,7 +79,7 @@ def test_a_count_stored_later_is_read(store, run):
 
 
 @pytest.mark.parametrize("tokenizer", ["", "t1"])
-def test_what_another_one_writes_is_read_at_once(database, store, run, tokenizer):
+def test_messages_of_another_connection_are_read_at_once(database, store, run, tokenizer):
     run(store.post([make_message("a", "one"), make_message("b", "two"), make_message("c", "two")]))
     run(store.history("general", tokenizer=tokenizer))
     other = database.tenant(store.tenant)

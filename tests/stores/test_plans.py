@@ -245,7 +245,7 @@ def test_the_hot_statements_use_the_right_key(plans, begin, wanted):
     assert any(wanted in line for line in found), found
 
 
-def test_what_was_read_before_is_not_read_again(tmp_path, run):
+def test_messages_read_before_are_not_read_again(tmp_path, run):
     driver = Recording(parse_url(f"sqlite:///{tmp_path}/store.db"))
     run(driver.open(migrate=True))
     store = Store(driver, "acme", Keyring(None))

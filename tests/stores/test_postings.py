@@ -57,7 +57,7 @@ def test_odd_terms_are_whole_and_never_confused(store, run):
     assert rows(found) == [(at, at + 1, 1, 1) for at in range(len(ODD))]
 
 
-def test_where_rare_terms_alone_are_wanted_a_common_one_has_no_rows(store, run):
+def test_a_common_term_has_no_rows_if_only_rare_ones_are_wanted(store, run):
     posted(run, store, [["tea"]] * 4)
     assert len(run(occurring(store, ["room:general"], ["tea"], limit=2)).doc) == 2
     found = run(occurring(store, ["room:general"], ["tea"], limit=2, rare_only=True))

@@ -48,12 +48,12 @@ def read_only(tmp_path):
     folder.chmod(0o755)
 
 
-def test_it_can_be_read(read_only):
+def test_a_read_only_file_can_be_read(read_only):
     url, found = read_only
     assert asyncio.run(use(url, write=False)) == found
 
 
-def test_it_can_be_checked(read_only):
+def test_a_read_only_file_can_be_checked(read_only):
     async def check():
         async with connect(read_only[0]) as database:
             return database.read_only, [each.text for each in await database.check()]

@@ -100,7 +100,7 @@ def test_items_of_pruned_contexts_are_forgotten(store, run, url):
     assert rows(url, "SELECT item FROM context_items") == []
 
 
-def test_what_contexts_share_is_stored_once_and_no_message_can_erase_it(store, run, url):
+def test_contents_shared_by_contexts_are_stored_once_and_no_message_can_erase_them(store, run, url):
     contexts = [saved(f"s{number}", f"r{number}", [question()]) for number in range(3)]
     for each in contexts:
         run(store.put(Room(id=each.room)))

@@ -31,7 +31,7 @@ def build_of(text, id, at, **more):
 
 @FEW
 @given(given=events(), before=moments(), hours=st.lists(st.integers(-4, 61), min_size=2, max_size=2))
-def test_what_is_old_goes_and_nothing_else(database, run, given, before, hours):
+def test_only_old_records_are_pruned(database, run, given, before, hours):
     store = database.tenant(f"t{next(NUMBERS)}")
     run(save_all(store, given))
     boundary = before // HOUR * HOUR
@@ -56,7 +56,7 @@ def test_what_is_old_goes_and_nothing_else(database, run, given, before, hours):
     assert run(store.prune(before=before)).builds == 0
 
 
-def test_of_hours_that_were_pruned_each_counts_where_it_begins(store, run):
+def test_pruned_hours_count_where_they_begin(store, run):
     for number in range(4):
         run(store.save_context(build_of("Tea", f"s{number}", START + number * HOUR + 1800)))
     run(store.prune(before=START + 2 * HOUR))
@@ -99,7 +99,7 @@ def test_contents_that_a_message_says_stay(store, run):
     assert run(store.snapshot("s9")) == again
 
 
-def test_what_a_context_saw_of_another_stays_when_somebody_takes_the_same_back(store, run):
+def test_a_context_keeps_its_text_when_equal_messages_are_deleted_or_edited(store, run):
     seen = build_of("Yes.", "s1", START)
     run(store.save_context(seen))
     run(store.post([make_message("m1", "Yes."), make_message("m2", "Yes.")]))
@@ -122,7 +122,7 @@ def test_encrypting_a_store_makes_no_content_older(url, run):
     assert run(story()) == (0, new)
 
 
-def test_what_an_older_build_is_loaded_with_does_not_make_a_content_older(store, run):
+def test_loading_an_older_build_does_not_make_its_contents_older(store, run):
     run(store.save_context(build_of("tea", "new", START + 5 * DAY)))
     run(store.save_context(build_of("tea", "old", START)))
     assert run(store.prune(before=START + 2 * DAY)).contents == 0

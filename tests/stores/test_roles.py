@@ -32,7 +32,7 @@ async def written(url, id):
         return len(await database.tenant("acme").history("general")), await database.check()
 
 
-def test_who_may_act_as_the_role_of_the_migrations_uses_the_store_and_another_does_not(another_postgres, role, run):
+def test_only_members_of_the_migration_role_can_use_the_store(another_postgres, role, run):
     with pytest.raises(StoreUnavailable, match="the role may not do this; grant it what it needs"):
         run(written(addressed_as(another_postgres, role), "m1"))
     with psycopg.connect(another_postgres) as connection:

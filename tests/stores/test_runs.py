@@ -129,7 +129,7 @@ def test_a_room_that_is_removed_takes_along_what_undoing_would_give_back(databas
     assert problems == []
 
 
-def test_one_at_a_time(database, run):
+def test_one_janitor_run_at_a_time(database, run):
     async def story():
         _, house, _ = await filled(database)
         first = await begin(house)
@@ -149,7 +149,7 @@ def test_one_at_a_time(database, run):
     assert run(story()) == (True, True, None, [1])
 
 
-def test_what_is_edited_or_written_again_is_back(database, run):
+def test_archived_records_come_back_when_edited_or_written_again(database, run):
     async def story():
         store, house, _ = await filled(database)
         await store.edit("m1", "one more tea", words("one more tea"), at=NOW)

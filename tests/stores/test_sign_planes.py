@@ -79,5 +79,5 @@ def test_removed_vectors_are_not_chosen_and_the_share_is_of_the_rest(share):
     assert share * 2000 <= len(chosen) <= min(2.5 * share, 1.0) * 2000
 
 
-def test_where_none_are_left_none_are_likely():
+def test_no_candidates_are_likely_if_none_are_left():
     assert not len(scan_signs(planes_of(levels_of(70)).all, np.zeros(70, np.uint8), query_of(3), 1.0))

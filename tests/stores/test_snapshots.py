@@ -168,7 +168,7 @@ def test_a_request_that_holds_a_part_of_what_is_erased_goes_as_a_whole(store, ru
 
 
 @pytest.mark.parametrize("name", ["m1/recalled", "message/m1"])
-def test_what_stands_in_a_context_under_another_id_is_erased_from_its_request(store, run, name):
+def test_erasing_a_text_removes_it_from_requests_that_have_it_under_another_id(store, run, name):
     text = ACCOUNT + " <memory>"  # told in other words: no text opens a label
     run(store.post([make_message("m1", text)]))
     found = package("message-older", text, counter=COUNTER, id=name, relevance=1.0, timestamp=NOW - 1)
@@ -179,7 +179,7 @@ def test_what_stands_in_a_context_under_another_id_is_erased_from_its_request(st
     assert run(store.snapshot("s1")).context.request == {}
 
 
-def test_what_stood_in_a_context_under_another_id_stays_there_when_it_is_edited(store, run):
+def test_editing_a_text_keeps_it_in_requests_that_have_it_under_another_id(store, run):
     run(store.save_memories([known("k1", "Ada drinks tea, never coffee.")]))
     tea = memory("Ada drinks tea, never coffee.", counter=COUNTER, id="memory/k1", relevance=1.0, timestamp=NOW - 1)
     context = build([tea, pile()[-1]])

@@ -46,7 +46,7 @@ def test_the_first_of_an_id_stands(store, run):
     assert [each.reported for each in run(store.usage_reports())] == [90]
 
 
-def test_they_are_read_newest_first_by_model_and_route(store, run):
+def test_usage_reports_are_read_newest_first_by_model_and_route(store, run):
     keep(run, store, seen("o1", at=1), seen("o3", at=3), seen("o2", at=2), seen("o4", at=3), seen("x", at=9, route="b"))
     assert [each.id for each in run(store.usage_reports(**ON))] == ["o4", "o3", "o2", "o1"]
     assert [each.id for each in run(store.usage_reports(**ON, limit=2))] == ["o4", "o3"]

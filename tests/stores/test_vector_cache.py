@@ -102,7 +102,7 @@ def test_removed_documents_are_not_found_again(exact):
     assert 18 not in [doc for doc, _, _ in shelf.nearest(query, 6000, reading(rows))]
 
 
-def test_what_was_held_exactly_is_encoded_when_it_grows_too_large():
+def test_exact_vectors_are_encoded_once_there_are_too_many():
     rows = topical(6000)
     shelf = filled(rows, max_float_bytes=5000 * rows.itemsize * DIMS)
     assert shelf.nearest(rows[3], 1, reading(rows))[0][0] == 4
@@ -130,7 +130,7 @@ def test_a_column_grows_and_leaves_earlier_views_as_they_were():
     assert column.all.tolist() == list(range(11))
 
 
-def test_what_is_weighed_is_how_much_the_query_says_where_signs_agree():
+def test_agreeing_signs_weigh_by_the_magnitude_of_the_query():
     rows = topical(50)
     query = prepare_query(topical(1, seed=3)[0])
     sizes = 4 * bits(query.sizes[0]) + 2 * bits(query.sizes[1]) + bits(query.sizes[2])

@@ -96,7 +96,7 @@ def test_the_nearest_are_those_of_the_largest_cosine(store, run):
     assert near(run, store, query, embedder="other") == near(run, store, np.zeros(DIMS, dtype=np.float32)) == []
 
 
-def test_what_comes_and_goes_is_noticed(store, run):
+def test_added_and_removed_vectors_are_noticed(store, run):
     run(store.use_embedder("e"))
     posted(run, store, 10)
     kept = embed(run, store)

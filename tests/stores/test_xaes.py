@@ -35,13 +35,13 @@ def test_no_bit_of_it_may_be_changed(text, place, bit):
 
 
 @pytest.mark.parametrize("length", [0, 1, 11, 12, 23, 24, 39])
-def test_what_was_cut_off_does_not_open(length):
+def test_truncated_ciphertext_does_not_open(length):
     cipher = Cipher(bytes(range(32)))
     with pytest.raises(DamagedError):
         cipher.decrypt(cipher.encrypt(b"", b"")[:length], b"")
 
 
-def test_it_opens_neither_elsewhere_nor_with_another_key():
+def test_ciphertext_opens_only_in_its_place_and_with_its_key():
     sealed = Cipher(bytes(range(32))).encrypt(b"text", b"here")
     for key, bound in ((bytes(range(32)), b"there"), (bytes(range(1, 33)), b"here")):
         with pytest.raises(DamagedError):

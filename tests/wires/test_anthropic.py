@@ -84,7 +84,7 @@ def test_only_a_system_prompt_gets_a_turn_to_answer():
     ]
 
 
-def test_of_many_marks_the_first_and_the_last_three_stay():
+def test_the_first_and_the_last_three_of_many_cache_marks_stay():
     messages = [text_message("user", str(n), cache=True) for n in range(7)]
     content = rendered(*messages, tools=(Tool(name="f"),))["messages"][0]["content"]
     assert [block["text"] for block in content if "cache_control" in block] == ["0", "4", "5", "6"]

@@ -242,7 +242,7 @@ def units(wire, request):
 
 @few
 @given(prompt=prompts())
-def test_what_was_read_is_written_the_same_again(prompt):
+def test_requests_are_written_as_they_were_read(prompt):
     for wire in WIRES:
         renderer = find_wire(wire)
         request = render(wire, prompt)

@@ -81,7 +81,7 @@ def test_data_becomes_a_data_url_and_sound_an_input():
     ]
 
 
-def test_what_the_wire_cannot_carry_becomes_a_text():
+def test_media_that_the_wire_cannot_carry_become_texts():
     video = Media(modality="video", url="https://a.example/v.mp4?token=secret")
     drawn = Message(role="assistant", parts=(Media(modality="image", data="AAAA"),))
     assert written(user(video), drawn) == [

@@ -76,7 +76,7 @@ def test_the_tool_for_recalling_has_the_form_of_the_format():
     assert brimful.recall_tool(context).schema == context.request["tools"][0]
 
 
-def test_what_is_no_request_is_refused():
+def test_invalid_requests_are_refused():
     with pytest.raises(InvalidRequest, match=r"toy would refuse this request: lines: must be a list of messages"):
         brimful.fit({"model": "gpt-4o", "lines": 7}, wire="toy")
 
