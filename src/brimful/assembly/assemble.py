@@ -262,7 +262,7 @@ def package(
     """Make a package, counted with the model's tokenizer.
 
     Its options are the other fields of `ContentPackage` (`id`, `role`, `timestamp`, `relevance`, `pinned` and so on)
-    and those of `Flex` (`priority`, `can_drop`, `min_tokens`, `can_shrink`). Their defaults depend on the kind.
+    and of `Flex` (`priority`, `can_drop`, `min_tokens`, `can_shrink`). Their defaults depend on the kind.
 
     >>> package("memory-semantic", "Ada likes tea.", model="gpt-4o", relevance=0.8).tokens.tokens
     4

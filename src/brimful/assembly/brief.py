@@ -36,7 +36,7 @@ class Brief(msgspec.Struct, frozen=True, kw_only=True):
     """What a helper needs of its parent's conversation: a `text` of so many `tokens`, empty if there is nothing.
 
     The `context` is the record: the helper's first request with the brief and the task, and all messages of the parent.
-    Pass it to `brimful.recall_tool` to let the helper ask for what was shortened or left out.
+    Pass it to `brimful.recall_tool` to let the helper ask for texts that were shortened or left out.
     """
 
     text: str

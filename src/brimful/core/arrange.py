@@ -82,8 +82,8 @@ def arrange(  # noqa: PLR0913 - everything that the order depends on
 ) -> Arrangement:
     """Return the prompt that holds exactly the selected units, and where each of them is in it.
 
-    With `days`, the first message that a user wrote on a day begins with that day. In a tool `loop`, what was found
-    stays before the question, in its order.
+    With `days`, the first message that a user wrote on a day begins with that day. In a tool `loop`, search results
+    stay before the question, in their order.
     """
     units = _join_media(selection.units)
     regions = _group_by_region(units)
@@ -136,7 +136,7 @@ def find_history_start(
 ) -> HistoryStart | None:
     """Return where the optional part of history began, which the next context needs to keep its prefix.
 
-    `carried` is a digest of what earlier rounds wrote, and `retrieved` is what was found for the `question`.
+    `carried` is a digest of what earlier rounds wrote, and `retrieved` are the search results of the `question`.
     """
     optional = sorted([unit for unit in selection.units if not unit.fixed and _is_history(unit)], key=_start_key)
     # The task of an agent stays whatever is dropped, so it does not tell where the rest of the history begins.
@@ -399,10 +399,10 @@ def _insert_notes(
     *,
     within_turns: bool,
 ) -> list[Message]:
-    """Insert what was found at an index, and notes among the messages, the deepest first, then by position.
+    """Insert search results at an index, and notes among the messages, the deepest first, then by position.
 
     A note moves with every turn, because the end does. So the cached prefix ends before the first of them. In a tool
-    loop, what was found does not move, so there is a second one that ends with the last result.
+    loop, search results do not move, so there is a second one that ends with the last result.
     `within_turns` keeps the user's messages from coming between tool results and the answer to them.
     """
     related_at = index_before_calls(messages, end) if within_turns and related else end

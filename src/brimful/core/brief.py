@@ -38,9 +38,9 @@ from brimful.shorten import shorten
 _TASK_SHARE: Final = 0.6  # of the room, for the parent's task: a longer one is shortened
 _SAID_SHARE: Final = 0.3  # … for that, what else was said, and what is pinned
 _LINES_SHARE: Final = 0.6  # of the rest, for the lines of steps, unless passages leave more
-_SHARE: Final = 0.4  # of what is left, for each text
+_SHARE: Final = 0.4  # of the remaining room, for each text
 _PINNED, _SAID, _OTHER = range(3)  # ranks of texts: pinned, said by somebody, and anything else
-_EARLIER: Final = "earlier"  # begins what is left of an earlier summary, which has no handle
+_EARLIER: Final = "earlier"  # before the rest of an earlier summary, which has no handle
 _JOIN_TOKENS: Final = 2  # joined texts may have a token or two more than their parts
 _INDENT: Final = "\n "
 _NEW_LINE: Final = "\n"
@@ -225,7 +225,7 @@ class _Draft:
         return self._write_lines(picks), self._count_others({*picks, *(self.rows[i].step for i in texts)})
 
     def _take(self, indices: Iterable[int], room: int, share: float, texts: dict[int, str]) -> int:
-        """Add texts, each in at most this share of the room that is left, and return what is left then."""
+        """Add texts, each in at most this share of the remaining room, and return the room that remains."""
         for i in indices:
             text = self._fit(self.rows[i], int(share * room))
             if text:

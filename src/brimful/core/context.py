@@ -72,7 +72,7 @@ class Unread(msgspec.Struct, frozen=True, gc=False):
 class Inputs(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that a context depends on. Equal inputs give equal contexts, byte for byte.
 
-    `origin` distinguishes contexts that would otherwise be equal, such as those of two rooms with the same messages.
+    `origin` distinguishes contexts that would otherwise be equal, such as two rooms with the same messages.
     `focus` is what was searched for besides the current message; it explains candidates, and changes nothing here.
     `frame` is the caller's own request around the packages, if they were read from one. `recall` says that the tool for
     recalling was added to `tools` and to that request. `unread` are messages that are not among the packages; it says
@@ -128,7 +128,7 @@ class Component(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Context(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """A built context: the verified request, and the record that explains what is in it and what is not.
+    """A built context: the verified request, and the record that explains why each candidate is in or out.
 
     `history` is what the next context of the conversation needs to keep its prefix: pass this context as `previous`.
     """
@@ -204,12 +204,12 @@ class Context(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def lines(self) -> int:
-        """How many of what is left out has a line in the ledger of an agent's steps."""
+        """The number of left-out items with a line in the ledger of an agent's steps."""
         return sum([each.outcome == "replaced" and each.reason == "ledger" for each in self._records])
 
     @cached_property
     def naive(self) -> int:
-        """The tokens of everything: of the request, and of what was left out, shortened or not loaded."""
+        """The tokens of everything: the request, and all that was left out, shortened or not loaded."""
         return self.tokens + sum([each.saved for each in self._records]) + self.inputs.unread.tokens
 
     @cached_property
@@ -291,7 +291,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return self.decisions_by_id[id]
 
     def included(self, kind: str = "*") -> tuple[Decision, ...]:
-        """Return the decisions on what is in the context, of a kind or a pattern of kinds such as `memory-*`."""
+        """Return the decisions on included candidates of a kind, or of a pattern of kinds such as `memory-*`."""
         return tuple(each for each in self.decisions if each.included and fnmatchcase(each.kind, kind))
 
     @cached_property

@@ -12,7 +12,7 @@ from brimful.core.policy import Weights
 
 NEUTRAL_RELEVANCE = 0.5  # for packages that did not come from a search
 SECONDS_PER_DAY = 86_400.0
-RETRIEVED_KINDS: Final = ("message-older", "memory-")  # what was said before, and found by a search
+RETRIEVED_KINDS: Final = ("message-older", "memory-")  # older messages that a search found, and memories
 RECENT: Final = "recent"  # the query of memories that were added only because they are recent
 FEW: Final = "few"  # the query of memories that were added only because there are few
 _NO_NEEDS: Final[Mapping[str, float]] = MappingProxyType({})

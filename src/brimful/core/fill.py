@@ -61,7 +61,7 @@ def fill(
     previous: HistoryStart | None = None,
     retrieved: Mapping[str, int] | None = None,
 ) -> Selection:
-    """Choose the units that get in. In a tool loop, `retrieved` is what was found for the question."""
+    """Choose the units that get in. In a tool loop, `retrieved` are the search results of the question."""
     filling = _Filling(
         queues,
         policy,
@@ -205,7 +205,7 @@ class _Filling:
         return [unit for unit in self.fixed if unit.pool == pool.name]
 
     def room(self, pool: Pool, *, own_limit: bool = True, within_total: bool = True) -> Allowance:
-        """Return what the pool may use, besides its required units and what is in other pools."""
+        """Return what the pool may use, besides its required units and the units of other pools."""
         fixed = self.fixed_in(pool)
         others = sum(total_cost(pick.chosen) for name, pick in self.picks.items() if name != pool.name)
         total = self.base.full + total_cost(self.fixed) + others
@@ -245,7 +245,7 @@ class _Filling:
             raise make_budget_error(self.fixed, self.budget, self.base, self.total())
 
     def grow_required(self) -> None:
-        """Give what is left of the window to required units that were shrunk, but not to media that are not sent.
+        """Give the rest of the window to required units that were shrunk, but not to media that are not sent.
 
         A task keeps its share.
         """
@@ -352,7 +352,7 @@ class _Filling:
         self._add_fitting(pool, waiting, room.tokens, most, set(content_owners(self.inside())))
 
     def add_media(self) -> None:
-        """Add the media of messages that are in, with what is left: media are left out before any message is.
+        """Add media of included messages in the remaining room: media are left out before any message is.
 
         Media of history keep the form that they had in the previous context, until history is trimmed or the current
         message asks about them.
@@ -416,7 +416,7 @@ class _Filling:
         self.replaced.update(choice.replaced)
 
     def _balance(self, pool: Pool) -> Balance:
-        """Weigh the turns of a pool against what was found for the pools after it."""
+        """Weigh the turns of a pool against the search results in later pools."""
         later = self.policy.pools[self.policy.pools.index(pool) + 1 :]
         found = [unit for other in later if other.optimize for unit in self.queues[other.name].unique.units]
         room = self.room(pool, own_limit=False)
@@ -437,7 +437,7 @@ class _Filling:
         return min(limit, total_cost([unit for unit in waiting if unit.cost <= limit]))
 
     def _texts(self, pool: Pool) -> set[str]:
-        """Return the normalized hashes of required units and of what is in other pools."""
+        """Return the normalized hashes of required units and of units in other pools."""
         return set(content_owners([*self.fixed, *self.others(pool)]))
 
     def _add_fitting(
@@ -445,7 +445,7 @@ class _Filling:
     ) -> list[Unit]:
         """Add the units that fit, in this order, and return them. A text is added once.
 
-        `texts` are the normalized hashes of what is in. Without them, texts do not count.
+        `texts` are the normalized hashes of included texts. Without them, texts do not count.
         """
         chosen, added = self.picks[pool.name].chosen, list[Unit]()
         left, headings = tokens - total_cost(chosen), {unit.heading for unit in chosen}
@@ -482,7 +482,7 @@ class _Filling:
         return bool(released)
 
     def _stand_ins(self, pool: Pool, dropped: Collection[str]) -> list[Unit]:
-        """Return the summaries for this pool of what is out and of what is `dropped`, best first."""
+        """Return the summaries for this pool of units that are out or `dropped`, best first."""
         if not self.clusters.summaries:
             return []
         inside = [unit for unit in self.inside() if unit.key not in dropped]
@@ -503,7 +503,7 @@ class _Filling:
         """Drop the worst units of a pool until so many tokens are saved, and let summaries stand in for clusters.
 
         These may take the room of better units, but only a share of it: a few lines about everything are worth more
-        than the last few items, and less than the best ones. Then they take what is left.
+        than the last few items, and less than the best ones. Then they take the rest.
         """
         pick = self.picks[pool.name]
         standing = [unit for unit in pick.chosen if unit.replaced_region]
@@ -534,7 +534,7 @@ class _Filling:
         self.change(pool, chosen=[unit for unit in chosen if unit.key not in dropped])
 
     def _restore(self, pool: Pool) -> None:
-        """Take back what was dropped before summaries saved more than was needed, best first."""
+        """Take back dropped units, best first, if summaries saved more than was needed after they were dropped."""
         if pool.contiguous:
             return  # a message that came back without its neighbors would leave a gap
         pick = self.picks[pool.name]

@@ -426,7 +426,7 @@ class Shaper:
         return count_content(_replace_text(parts, text, ""), self._counter)
 
     def _stub(self, package: ContentPackage) -> ContentPackage | None:
-        """Return the package as one line. Only turns have stubs: what was retrieved is better left out."""
+        """Return the package as one line. Only turns have stubs: a search result is better left out."""
         if region_of(package) not in ("history", "current") or package.flex.min_tokens is not None:
             return None
         if is_media(package):

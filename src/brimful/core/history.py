@@ -59,7 +59,7 @@ _REGROW_DIVIDED = 0.1  # of its share: history that gave room to search results 
 class Setting(msgspec.Struct, frozen=True, kw_only=True):
     """What a pool has to know of the rest of the window.
 
-    `fixed` are all required units, `texts` returns the normalized hashes of what is in other pools, and `high_water`
+    `fixed` are all required units, `texts` returns the normalized hashes of units in other pools, and `high_water`
     the pool's room with what later pools are certain to leave. If history and finds share the window by their worth,
     `balance` weighs them, and history gets `min_tokens` in any case. In a tool loop, `retrieved` has what was found
     for the question, in its order, each with the cost it was shortened to.
@@ -91,7 +91,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Choice(msgspec.Struct, frozen=True, kw_only=True):
-    """The units that were chosen for a pool, and what was found on the way.
+    """The units that were chosen for a pool, and how.
 
     `order` is that of its candidates, `copies` repeat turns that are in, and `replaced` maps units to the summaries or
     the ledger that replaced them. `limited` is the pool with the minimum that its limits for history ask for, and
@@ -126,7 +126,7 @@ def choose_units(pool: Pool, order: list[Unit], setting: Setting) -> Choice:
 
 
 def _repeat_retrieved(pool: Pool, order: list[Unit], setting: Setting, retrieved: Mapping[str, int]) -> Choice:
-    """Choose what was found for the question, and nothing found since: each step of a tool loop has it before it."""
+    """Choose the results of the question's own search: every step of a tool loop has the same ones before it."""
     by_key = {unit.key: unit for unit in order if region_of(unit.packages[0]) == "related"}
     again = [
         (limit and setting.shaper.shrink(by_key[key], limit)) or by_key[key]
@@ -208,7 +208,7 @@ def replaced_by(swaps: Sequence[Swap]) -> dict[str, Unit]:
 
 
 class _Span(msgspec.Struct, frozen=True):
-    """History from where it began last time, newest first, what is older, and what summaries in it replaced."""
+    """History from where it began last time, newest first, older units, and the units that its summaries replaced."""
 
     units: list[Unit]
     older: list[Unit]
@@ -235,7 +235,7 @@ def _find_span(pool: Pool, order: list[Unit], setting: Setting) -> _Span | None:
 
 
 def _continue_history(pool: Pool, order: list[Unit], span: _Span, setting: Setting) -> Choice:
-    """Go on with a history. The pool is final then: what is left over goes to content after it, not before it."""
+    """Go on with a history. The pool is final then: leftover tokens go to the pools after it."""
     high = setting.high_water()
     units = cap_large(span.units, high, setting.shaper) if total_cost(span.units) > high else span.units
     items = setting.room.items + count_items(units)

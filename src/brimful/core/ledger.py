@@ -200,7 +200,7 @@ class LedgerWriter:
         return Choice(chosen, self._make_unit(text, [*fixed, *chosen], units[0]), state, stepped)
 
     def _write_reach(self, lines: Iterable[str], out: Iterable[Unit]) -> str:
-        """Return the highest handle of what is out, unless a line has it: the next round goes on after it."""
+        """Return the highest handle that is left out, unless a line has it: the next round goes on after it."""
         reached = max((self._reached(package) for unit in out for package in unit.packages), default=-1)
         return write_reach(reached) if reached > read_history(_NEW_LINE.join(lines)).last else ""
 
@@ -366,7 +366,7 @@ class LedgerWriter:
     def _pick_values(
         self, out: Sequence[Unit], units: Sequence[Unit], fixed: Sequence[Unit], room: int, state: LedgerState
     ) -> dict[str, tuple[int, ...]]:
-        """Choose the values of the lines for what is out."""
+        """Choose the values for the lines of units that are out."""
         every = ((unit, self._entry(unit.whole or unit)) for unit in (*units, *fixed))
         entries = [entry for unit, entry in every if entry.is_step or not is_from_user(unit)]
         run = Run([*units, *fixed], self._parameters, entries)
@@ -397,7 +397,7 @@ def find_best_clear(tokens: int, growth: float, cache: CacheRule) -> int:
     """Return how many of so many tokens a trim should clear, if requests grow by `growth`, at most a third of them.
 
     A trim makes the provider write to the cache what it would have read from it, and the more it clears, the rarer it
-    is. But what is cleared is missing until as much has grown back, half of it on average. As for any stock that is
+    is. But cleared tokens are missing until as many have grown back, half of them on average. As for any stock that is
     filled up now and then, the sum of both is lowest at a square root.
 
     >>> find_best_clear(100_000, 2_000, CacheRule(minimum_tokens=1_024, read=0.1, write=1.25))

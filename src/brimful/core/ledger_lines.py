@@ -311,7 +311,7 @@ class Run:
         return Counter(entry.lines[0].name for entry in self._entries if entry.is_step)
 
     def _rate_kind(self, value: Value) -> float:
-        """Return how likely a value is to be needed by what it is. Of many alike few are, unless calls use them."""
+        """Rate a value by its kind. Few of many similar values are needed, unless calls use them."""
         if value.key in self._keys:
             return _ARGUMENT
         if value.shape in self._shapes:
@@ -442,7 +442,7 @@ def _is_asked(field: Field, counts: Counter[str], words: Collection[str]) -> boo
 
 
 def pick_values(entries: Mapping[str, Entry], run: Run, shown: set[str], room: int) -> dict[str, tuple[int, ...]]:
-    """Choose what is worth its tokens: indices of values by unit. No index: the call alone.
+    """Choose the values that are worth their tokens, as indices by unit. No index: the call alone.
 
     `entries` are in order of time, and `shown` are values that the request has anyway. No line gets much longer than
     the others, and what is asked for leaves room for what the next calls need.

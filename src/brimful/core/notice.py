@@ -27,7 +27,7 @@ Degradation = Literal[
     "smaller-reserve",  # the request allows a longer answer than the window has room for
     "reasoning-reserve",  # part of the window is reserved for the model's reasoning between tool calls
     "recalled",  # the model recalled something in an earlier round, and this request continues it
-    "calibration",  # what was learned from reported usage changes how tokens are counted
+    "calibration",  # reported usage changed how tokens are counted
     "learned-window",  # the provider named a smaller window when it refused an earlier request
     "other",  # reported by the caller
 ]

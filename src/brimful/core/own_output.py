@@ -148,7 +148,7 @@ def reached_number(line: str) -> int | None:
 
 
 def find_carried(packages: Iterable[ContentPackage]) -> str:
-    """Return a digest of our own messages among those of a request; empty if there are none."""
+    """Return a digest of the messages of a request that Brimful wrote, or an empty string if there are none."""
     own = [package.hash for package in packages if is_own(package)]
     return blake2b("".join(own).encode(), digest_size=8).hexdigest() if own else ""
 

@@ -211,7 +211,7 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """How the prompt is arranged.
 
     `related` is the position of retrieved content: before the current message, or in a system message before history.
-    `order` is the order of what is in it. `special_tokens` says whether tokens of chat templates that content spells
+    `order` is the order of its items. `special_tokens` says whether tokens of chat templates that content spells
     out are broken up.
 
     With `resolve_times`, the date that a relative time means is written behind it in pinned and retrieved content:
@@ -378,7 +378,7 @@ def violations(policy: Policy) -> Iterator[tuple[str, str]]:
         yield "pools", "a policy needs at least one pool"
     for name in sorted({name for name in names if names.count(name) > 1}):
         yield f"pools.{name}", "is the name of two pools"
-    # The window is divided between the turns of one pool and what was found for the others.
+    # The window is divided between the turns of one pool and the search results in the others.
     for pool in [pool for pool in policy.pools if pool.need is not None][1:]:
         yield f"pools.{pool.name}.need", "is for one pool only, and an earlier one has it"
     for index, pool in enumerate(policy.pools):

@@ -103,7 +103,7 @@ class Renderer(Protocol):
         ...
 
     def parse(self, request: Request) -> Prompt:
-        """Parse a request, so that what is counted is what will be sent. Raise `InvalidRequest` if it breaks a rule."""
+        """Parse a request, so that the bytes that are sent are counted. Raises `InvalidRequest` if it is invalid."""
         ...
 
 

@@ -34,7 +34,7 @@ RECALL: Final = Tool(
 _MAX_PASSAGES: Final = 8  # of a search
 _MIN_MATCH: Final = 0.4  # of the best match; a worse one shares only common words with the query
 _LAST_SHARE: Final = 0.95  # of the tokens left: joined texts may have a few tokens more than their parts
-_EMPTY_PARTS: Final = ("", "{}", "about:blank")  # what is left of erased parts
+_EMPTY_PARTS: Final = ("", "{}", "about:blank")  # the remains of erased parts
 
 
 class Item(msgspec.Struct, frozen=True, kw_only=True):
@@ -150,7 +150,7 @@ def hidden_items(items: Collection[Item]) -> list[Item]:
 
 
 def item_text(package: ContentPackage) -> str:
-    r"""Return everything that a package says. Of media it returns what is known.
+    r"""Return everything that a package says. Media are described.
 
     >>> from brimful.core.content import Text
     >>> from brimful.core.tokens import Count

@@ -359,9 +359,9 @@ def _fit_unit(unit: Unit, left: int, cap: int, shaper: Shaper, *, capped: bool) 
 def grow_shrunk(
     chosen: Sequence[Unit], left: int, shaper: Shaper, same: Container[str] = (), price: float = 0.0
 ) -> list[Unit]:
-    """Give what is left to units that were shrunk, first ones first, if what they gain is worth it.
+    """Give the remaining tokens to shrunk units, first ones first, if the gain is worth it.
 
-    Those in `same` stay as they are.
+    Units in `same` do not grow.
     """
     if not any(unit.whole for unit in chosen):
         return list(chosen)

@@ -35,7 +35,7 @@ class PoolAccount(msgspec.Struct, frozen=True, kw_only=True):
     """A pool after the fill: its candidates, their order, those that are in, and reasons found on the way.
 
     `stepped` means that history was trimmed to its low water in one large step, `continued` that it begins where it
-    began in the previous context, so that what is older stays out even if there is room. Each of the `duplicates` comes
+    began in the previous context, so that older messages stay out even if there is room. Each of the `duplicates` comes
     with the id of what it duplicates. `price` is that of a token. `replaced` maps units to the summaries that replaced
     them.
     """
@@ -169,7 +169,7 @@ class LedgerState(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class RetrievedItem(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """An item that was found for a question: what is needed to load it again, and to show it as it was.
+    """A search result of a question, with everything needed to load it again and to show it unchanged.
 
     `limit` is the cost that it was shortened to, 0 if it was not. `matches` are the passages that a search found in it.
     """
@@ -185,7 +185,7 @@ class HistoryStart(msgspec.Struct, frozen=True, kw_only=True):
     """Where history began, and which summaries were in it: what the next context needs to keep its prefix.
 
     `forms` are the units that were shortened, each with the cost it was shortened to. `media` are the media of its
-    messages, each with its form. `divided` says that history gave room to what was found. `ledger` is the ledger of an
+    messages, each with its form. `divided` says that history gave room to search results. `ledger` is the ledger of an
     agent's run, and `carried` a digest of the ledgers and summaries that were among the messages.
 
     `retrieved` is the retrieved content, in its order, and `question` the message that it was found for. While a model
@@ -206,7 +206,7 @@ class HistoryStart(msgspec.Struct, frozen=True, kw_only=True):
 class ToolLoop(msgspec.Struct, frozen=True, kw_only=True):
     """A conversation that ends with results of tools: the model goes on to answer the message `question`.
 
-    `retrieved` is what was found for it, in its order, each with the cost it was shortened to; None if that is unknown.
+    `retrieved` are its search results in order, each with the cost it was shortened to; None if unknown.
     """
 
     question: str
@@ -230,7 +230,7 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     `summaries` were available for clusters, each with the reason why it is in or out.
 
     `media` are the optional media of messages that are in, each with the reason for its form; `other_media` are those
-    of other messages. `divided` says that history gave room to what was found. `ledger` is the state of the ledger.
+    of other messages. `divided` says that history gave room to search results. `ledger` is the state of the ledger.
     """
 
     required: tuple[Unit, ...]

@@ -150,7 +150,7 @@ class Candidates(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def arrange(self, selection: Selection, budget: ContextBudget, tools: ToolChoice) -> Arrangement:
-        """Put what was chosen in order."""
+        """Arrange the chosen units."""
         inputs = self.inputs
         return arrange(
             selection,
@@ -616,7 +616,7 @@ def _with_placement(decision: Decision, placements: dict[str, tuple[Region, int]
 
 
 def _components(decisions: Iterable[Decision], total: int) -> tuple[Component, ...]:
-    """Sum what is in by component. `format` is what the request costs besides its packages, so that all adds up."""
+    """Sum the included tokens by component. `format` is the cost of the request without its packages."""
     tokens: dict[str, int] = dict.fromkeys(("system", "memories", "recent", "media", "current"), 0)
     items = dict(tokens)
     for decision in decisions:

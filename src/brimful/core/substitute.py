@@ -56,7 +56,7 @@ class Clusters(msgspec.Struct, frozen=True):
         """Take out the newest summaries that may compete on their own, and return the other clusters and them.
 
         Nothing else represents a cluster if all pools of its members are `filled` and the summary covers something that
-        got into none of them. `included` names what is in, and what was replaced by a summary that is in.
+        got into none of them. `included` names the included units and those replaced by an included summary.
         """
         newest = {cluster: max(units, key=lambda unit: unit.when) for cluster, units in self.summaries.items() if units}
         released = {
@@ -73,9 +73,9 @@ class Clusters(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, summaries=left), list(released.values())
 
     def stand_ins(self, pool: str, inside: Sequence[Unit], texts: set[str]) -> list[Unit]:
-        """Return the summaries that could stand in a pool for what is not `inside`, each text once.
+        """Return the summaries that could stand in a pool for units that are not `inside`, each text once.
 
-        `texts` are the normalized hashes of what is inside.
+        `texts` are the normalized hashes of the units inside.
         """
         represented, texts = self.find_represented(inside), set(texts)
         standing: list[Unit] = []
@@ -132,7 +132,7 @@ def find_swaps(
 ) -> list[Swap]:
     """Return every swap that saves tokens, largest saving first, with the newest summary of each cluster.
 
-    `protected` units stay, and no text is used twice: `elsewhere` are the normalized hashes of those that are in.
+    `protected` units stay, and no text is used twice: `elsewhere` are the normalized hashes of included texts.
     """
     if not summaries:
         return []
@@ -191,8 +191,8 @@ def find_unrepresented(
 ) -> list[Unit]:
     """Return the members of its cluster that nothing else represents.
 
-    If one of those that it covers is `included`, that one represents the others. Not in `histories`, which are the
-    names of contiguous pools: what is out there is another part of the conversation.
+    If one covered member is `included`, it represents the others. Not in `histories`, which are the
+    names of contiguous pools: a message left out there is another part of the conversation.
     """
     covered = covered_members(summary, members)
     out = [unit for unit in covered if unit.key not in included]

@@ -58,7 +58,7 @@ def _strength(word: str, fields: Sequence[set[str]]) -> float:
 
 
 def _summarize(tool: Tool) -> str:
-    """Return what is compared with a query by its meaning."""
+    """Return the text whose meaning is compared with a query."""
     parameters = tool.parameters.get("properties")
     names = " ".join(map(_spaced, parameters)) if isinstance(parameters, dict) else ""
     return f"{_spaced(tool.name)}. {tool.description} {names}"

@@ -135,7 +135,7 @@ def limit_tools(room: int, contents: int, required: int, policy: Policy) -> int:
 
 
 class ToolChoice(msgspec.Struct, frozen=True, kw_only=True):
-    """The tools of a request as they are sent, in order, and what was decided on each if not all of them fit."""
+    """The tools of a request as they are sent, in order, with a decision on each if not all of them fit."""
 
     tools: tuple[Tool, ...]
     decisions: tuple[Decision, ...] = ()

@@ -95,7 +95,7 @@ class Findings(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, packages: Sequence[ContentPackage]) -> "Findings":
-        """Return what is known if all messages and memories were found by one search."""
+        """Return the findings as if one search had found all messages and memories."""
         found = sorted(_relevances(packages), reverse=True)[:ADDED_UP]
         return cls(best=max(found, default=0.0), total=sum(found))
 

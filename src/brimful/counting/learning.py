@@ -155,7 +155,7 @@ def calibrate(model: ModelInfo, reports: Sequence[UsageReport], *, route: str) -
     """Return the model with a prior learned from the reports on a route, newest first.
 
     Pass the model as it is in the registry, and the newest `MAX_REPORTS` reports. Use the result in `assemble`: the
-    context then records what was learned, and can be replayed.
+    context then records the calibration, and can be replayed.
     """
     return learn_calibration(model, reports, route=route).model
 

@@ -296,7 +296,7 @@ def _read_gguf(file: Path) -> TokenizerFile:
 
 
 class _GgufTokenizer:
-    """Counts as llama.cpp does: it splits a text at special tokens, and tokenizes what is between them."""
+    """Counts as llama.cpp does: it splits a text at special tokens, and tokenizes the texts between them."""
 
     def __init__(
         self, encoder: "TextTokenizer", fields: Mapping[str, Any], *, bos: str, starts: bool, space: bool, strips: bool

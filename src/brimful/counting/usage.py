@@ -46,7 +46,7 @@ def find_truncation(count: Count, usage: Usage | None, *, shared: int = 0, unsur
 
     `count` is our count of the whole prompt. `shared` is the prefix that the server may have cached from the previous
     request: older servers report only the uncached tokens. `unsure` are tokens that a server may count differently,
-    such as those of images.
+    such as image tokens.
 
     >>> exact = Count(tokens=12_000, basis="exact")
     >>> find_truncation(exact, Usage(prompt=2_050))

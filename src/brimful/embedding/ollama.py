@@ -25,7 +25,6 @@ class Ollama(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def url(self) -> str:
-        """The endpoint."""
         return f"{self.base_url.rstrip('/')}/api/embed"
 
     def body(self, texts: Sequence[str]) -> Mapping[str, Any]:

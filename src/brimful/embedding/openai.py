@@ -38,7 +38,6 @@ class OpenAI(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def url(self) -> str:
-        """The endpoint."""
         return f"{self.base_url.rstrip('/')}/embeddings"
 
     def body(self, texts: Sequence[str]) -> Mapping[str, Any]:

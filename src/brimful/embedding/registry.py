@@ -37,7 +37,7 @@ _LIBRARY: Final = "sentence-transformers:"
 class EmbedderInfo(msgspec.Struct, frozen=True, kw_only=True):
     """An available embedder.
 
-    `name` is the argument for `embedder_for`. `missing` is the command that installs what is missing, or an empty
+    `name` is the argument for `embedder_for`. `missing` is the command that installs its extra, or an empty
     string. `megabytes` is its size on disk, `per_second` the number of 60-token texts that one core embeds, `languages`
     the codes of the languages that it knows. For others, they depend on the model; `multilingual` is one for most.
     """

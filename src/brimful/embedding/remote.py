@@ -87,9 +87,7 @@ class Dialect(Protocol):
         ...
 
     @property
-    def url(self) -> str:
-        """The endpoint."""
-        ...
+    def url(self) -> str: ...
 
     @property
     def key(self) -> str:
@@ -120,7 +118,6 @@ class RemoteEmbedder:
 
     @property
     def url(self) -> str:
-        """The endpoint."""
         return self._dialect.url
 
     @property

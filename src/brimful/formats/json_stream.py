@@ -122,7 +122,7 @@ def iter_fields(stream: BinaryIO, max_bytes: int, streamed: frozenset[str]) -> I
 
 
 class JsonScanner:
-    """Finds brackets and commas in a stream, and holds what was read of the current piece.
+    """Finds brackets and commas in a stream, and holds the beginning of the current piece.
 
     `depth` is the number of open brackets. Commas are delimiters at a depth of `level` or less.
     """

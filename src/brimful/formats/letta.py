@@ -71,7 +71,7 @@ def _read_agents(
 
 
 def _read_one(source: Source, location: str, data: dict[str, Any]) -> Iterator[ImportedRecord | Skipped]:
-    """Yield what is in one object of the API."""
+    """Yield the records in one object of the API."""
     if "agent_type" in data:
         listed = data.get("core_memory") or data.get("blocks") or as_dict(data.get("memory")).get("blocks")
         yield from _read_blocks(source, location, listed, data)

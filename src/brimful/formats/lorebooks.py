@@ -529,7 +529,7 @@ def _add_extension(
     if extension and isinstance(extensions, dict):
         raw[EXTENSIONS] = {**extensions, BRIMFUL_EXTENSION: msgspec.to_builtins(extension)}
     elif extension:
-        extension["replaced"] = value_at(raw, (EXTENSIONS,))  # what was there, if anything
+        extension["replaced"] = value_at(raw, (EXTENSIONS,))  # the old value, if there was one
         raw[EXTENSIONS] = {BRIMFUL_EXTENSION: msgspec.to_builtins(extension)}
 
 

@@ -1,6 +1,6 @@
 """Notes for agents: `MEMORY.md`, `CLAUDE.md`, `AGENTS.md` and their like. Each bullet or paragraph is a memory.
 
-When a file is imported again, its memories become those that are in it now: what is gone from it is archived.
+When a file is imported again, its memories become the ones that it has now: the others are archived.
 """
 
 import re

@@ -98,7 +98,7 @@ def _make_fact(source: Source, location: str, data: dict[str, Any]) -> Iterator[
 
 
 def _make_entity(source: Source, location: str, data: dict[str, Any]) -> Iterator[ImportedRecord | Skipped]:
-    """Yield what is known of an entity, if anything is."""
+    """Yield the facts about an entity, if there are any."""
     name, summary, uuid = as_str(data.get("name")), as_str(data.get("summary")), as_id(data.get("uuid"))
     created = parse_time(data.get("created_at"))
     yield from make_memory(

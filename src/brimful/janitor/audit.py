@@ -1,4 +1,4 @@
-"""What is not worth having in a store of memories: duplicates, junk, contradicted facts, and what was never used."""
+"""Find memories that are not worth keeping: duplicates, junk, contradicted facts, and memories that were never used."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -76,7 +76,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 def audit_memories(
     memories: Sequence[Memory], *, is_small_talk: Callable[[str], bool], unused_before: float
 ) -> list[Finding]:
-    """Return what is not worth having among memories of one scope, each at most once. Pinned memories are never junk.
+    """Return the memories of one scope that are not worth keeping, each at most once. Pinned memories are never junk.
 
     Two memories repeat each other if they have the same words and numbers in the same order, but for fillers and
     punctuation. Of these, the pinned, most used, most important or newest one stays.

@@ -106,7 +106,7 @@ def year_of(month: str) -> str:
 
 
 def is_past(name: str, now: float) -> bool:
-    """Return whether a month or year ended long enough ago to be rolled up.
+    """Return whether a month or year ended long enough ago for a rollup.
 
     >>> is_past("2026-10", 1_794_700_000.0), is_past("2026-09", 1_794_700_000.0), is_past("undated-3", 0.0)
     (False, True, False)

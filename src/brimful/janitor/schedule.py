@@ -26,7 +26,7 @@ LEVEL_KEY: Final = "janitor"
 
 
 class DueDay(msgspec.Struct, frozen=True):
-    """A day that has to be summarized again, and its summaries so far."""
+    """A day that needs a new summary, and its summaries so far."""
 
     day: Day
     summaries: tuple[Summary, ...]

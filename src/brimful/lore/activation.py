@@ -93,7 +93,7 @@ class TimedEffects:
         self.cooldown: dict[str, int] = {}
 
     def advance(self, turn: int, entries: Iterable[LoreEntry]) -> None:
-        """End what is over at a turn, and start the cooldown of entries that were sticky."""
+        """End the effects that are over at a turn, and start the cooldown of entries that were sticky."""
         for entry in entries:
             if self.sticky.get(entry.id, turn + 1) <= turn:
                 del self.sticky[entry.id]
@@ -112,7 +112,7 @@ class TimedEffects:
 
 
 class _TurnActivation:
-    """One turn: what is activated and excluded so far, and what each book has spent of its budget."""
+    """One turn: the entries activated and excluded so far, and how much of its budget each book has spent."""
 
     def __init__(
         self,

@@ -122,7 +122,7 @@ class Registry(msgspec.Struct, frozen=True, kw_only=True):
         return spellings, None
 
     def _find_published(self, prefix: str, spellings: Sequence[str]) -> "_Window | None":
-        """Return what is published under the first of these names."""
+        """Return the published window of the first of these names that has one."""
         for spelling in spellings:
             for each in self.published:
                 if (window := each.windows.get(prefix + spelling)) is not None:
@@ -130,7 +130,7 @@ class Registry(msgspec.Struct, frozen=True, kw_only=True):
         return None
 
     def _describe_unknown(self, name: str, parsed: ModelName, spellings: Sequence[str]) -> ModelInfo:
-        """Return what is published about a model without a row, or else what is known of its relatives."""
+        """Return the published window of a model without a row, or else a guess from its relatives."""
         info = unknown_model(name)
         if not spellings:
             return info

@@ -34,7 +34,7 @@ _PACKAGE_BYTES: Final = 1_600  # memory of a package without its content, and of
 _Place = Literal["opening", "between", "last"]
 """Where a message is in a request: among the system prompts that open it, or the last one."""
 _Treatment = Literal["optional", "required", "pinned"]
-"""Whether a message may be left out; what is pinned is not shortened either."""
+"""Whether a message may be left out. A pinned one is not shortened either."""
 
 
 class _Item(msgspec.Struct, frozen=True, kw_only=True, gc=False):

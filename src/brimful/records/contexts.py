@@ -111,12 +111,12 @@ class Build(msgspec.Struct, frozen=True, kw_only=True):
 
     `number` is its position in the tenant's log, `message` the id of the message it answers. `candidates` counts them
     together with the messages of the room that were not loaded, and `left_out` those that are not in the context.
-    `lines` of those have a line in the ledger of an agent's steps. `naive` are the tokens of the request and of
+    `lines` of them have a line in the ledger of an agent's steps. `naive` are the tokens of the request and of
     everything left out: what sending everything would have cost. `rules` is a digest of its policy and budget. If it is
     not `recorded`, this line is all that is stored of it.
 
     `run` is the id of the first context of its run: the contexts that were built for one task. `question` is the
-    position of the task among the candidates, None if it is none of them, and `calls` are those of the calls of tools
+    position of the task among the candidates, None if it is none of them, and `calls` are the positions of the calls
     with whose results the model goes on.
     """
 

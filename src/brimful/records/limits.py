@@ -26,7 +26,7 @@ LimitName = Literal[
 ]
 LIMIT_NAMES: Final[tuple[LimitName, ...]] = get_args(LimitName)
 LimitChanges = Mapping[LimitName, float | None]
-"""Limits of one key or user in place of the defaults. None means no limit; what is missing stays at the default."""
+"""Limits of one key or user in place of the defaults. None means no limit; a missing field stays at the default."""
 _SECONDS_PER_MINUTE: Final = 60
 _MAX_DOLLARS: Final = 1_000_000_000
 _MAX_TIME: Final = 250_000_000_000.0  # seconds: about the year 9892, within what a datetime holds
@@ -129,7 +129,7 @@ class Ceiling(msgspec.Struct, frozen=True, kw_only=True):
         return period_end(self.period, self.start)
 
     def find_exceeded(self, used: Amount, amount: Amount) -> Unit | None:
-        """Return the unit in which an amount does not fit beside what was used.
+        """Return the unit in which an amount and the usage so far exceed the limit.
 
         >>> Ceiling(kind="user", name="ada", period="day", start=0, tokens=10).find_exceeded(
         ...     Amount(tokens=8), Amount(tokens=3)
@@ -169,7 +169,7 @@ class Used(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LimitsInUse(OwnLimits, frozen=True, kw_only=True):
-    """The limits of one key or user, and what was used in the present minute, day and month, if that is known."""
+    """The limits of one key or user, and their usage in the current minute, day and month, if known."""
 
     used: dict[Period, Used]
 

@@ -1,4 +1,4 @@
-"""Calls of models that Brimful makes by itself, for summaries and the like: their daily limit, and what was spent."""
+"""Model calls that Brimful makes by itself, for summaries and the like: their daily limit and spending."""
 
 from typing import Final, Literal, get_args
 
@@ -101,7 +101,7 @@ class OwnSpending(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Reservation(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether a call may be made, and what was spent and reserved on its day before it, in tokens and nanodollars."""
+    """Whether a call may be made, and the tokens and nanodollars spent and reserved earlier that day."""
 
     admitted: bool
     day: int

@@ -68,7 +68,7 @@ class Room(Record, frozen=True, kw_only=True, tag="room"):
     """A conversation: a channel, a session or a thread. Every context built for it includes `goal` and `headers`.
 
     `user` is the owner: with `other_rooms`, retrieval searches all rooms of the same user. `persona` answers by
-    default. Fields of `character` override those of the persona's character. `focus` is one more thing to search for in
+    default. Fields of `character` override the persona's character. `focus` is one more thing to search for in
     every context, in place of the persona's.
     """
 

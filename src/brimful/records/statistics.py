@@ -32,8 +32,8 @@ class ComponentShare(msgspec.Struct, frozen=True, kw_only=True):
 class MemoryStatistics(msgspec.Struct, frozen=True, kw_only=True):
     """Memories in contexts: how many, by type, and their average relevance if known.
 
-    `missing` counts contexts without any memory, and `missing_without_vectors` those of them for which vector search
-    was off.
+    `missing` counts contexts without any memory, and `missing_without_vectors` how many of these were built while
+    vector search was off.
     """
 
     total: int = 0
@@ -48,8 +48,8 @@ class ResponseStatistics(msgspec.Struct, frozen=True, kw_only=True):
     """Responses and their usage.
 
     `reported` is the number of responses with usage; the following numbers are sums over them. `counted` are our tokens
-    for their prompts, and `naive` those of everything, whole rooms included. `seconds` is the mean duration.
-    `cache_misses` counts misses of the prompt cache by cause, and `missed_tokens` what was read again.
+    for their prompts, and `naive` the tokens of everything, whole rooms included. `seconds` is the mean duration.
+    `cache_misses` counts misses of the prompt cache by cause, and `missed_tokens` the tokens read again.
     """
 
     total: int = 0
@@ -98,7 +98,7 @@ class Statistics(msgspec.Struct, frozen=True, kw_only=True):
     """Statistics of a time span.
 
     `key` is the group: a day, an hour, a model, a policy, a persona, a user, or the id of an API key. `begin` is the
-    start of the day or hour. `tokens` are those of requests, and `share` is their share of the budget. `naive` are the
+    start of the day or hour. `tokens` are the tokens of requests, `share` is their share of the budget, and `naive` the
     tokens of everything. `warnings` counts contexts by kind of notice, and `degraded` those that were built without
     something. `nearly_full` contexts used more than 80 % of the budget.
 

@@ -34,7 +34,7 @@ _MAX_HEAD_CHARS: Final = 200  # of the name and keywords of a lore entry that ev
 def split_passages(text: str, start: int = 0, stop: int = MAX_INDEXED_CHARS) -> list[Span]:
     """Divide a long text into passages of about the same length, at paragraphs or sentences. A short one stays whole.
 
-    Only what is between `start` and `stop` is divided.
+    Only the text between `start` and `stop` is divided.
 
     >>> split_passages("The demo is on Thursday.")
     [(0, 24)]

@@ -254,7 +254,7 @@ def _within_reach(positions: Positions, reach: int) -> Positions:
     if not reach or not len(positions):
         return positions
     ends = positions + reach
-    starts = np.maximum(positions - reach, np.append(positions[0] - reach, ends[:-1] + 1))  # skip what is covered
+    starts = np.maximum(positions - reach, np.append(positions[0] - reach, ends[:-1] + 1))  # skip covered positions
     lengths = ends - starts + 1
     return np.repeat(ends - np.cumsum(lengths) + 1, lengths) + np.arange(lengths.sum())
 

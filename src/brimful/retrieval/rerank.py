@@ -17,7 +17,7 @@ from brimful.retrieval.breaker import Breaker
 from brimful.retrieval.documents import searchable_text
 from brimful.retrieval.search import Hit, relevance_order
 
-MAX_RERANKED: Final = 200  # hits; a perfect reranker of 50 could not bring back most of what is ranked too low
+MAX_RERANKED: Final = 200  # hits; even a perfect reranker of 50 would miss most relevant hits that are ranked too low
 LOG_ODDS: Final = 0.75  # for a score one standard deviation above the mean; see benchmarks/reranking.py
 MAX_TEXT_CHARS: Final = 2_000  # rerankers read about 512 tokens
 _MAX_SCORE: Final = 1e100  # larger ones overflow in the standard deviation

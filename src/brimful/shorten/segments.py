@@ -149,7 +149,7 @@ def _gap(left_out: str, *, by_lines: bool) -> str:
 
 
 def _mark(left_out: str, *, by_lines: bool) -> str:
-    """Say what is missing: a number of lines, or just that something is."""
+    """Return a mark for a gap: the number of missing lines, or just that something is missing."""
     if not by_lines:
         return GAP_MARK
     lines = left_out.strip("\n").count("\n") + 1

@@ -43,7 +43,7 @@ _ERROR: Final = re.compile(r"\W*(?:\w*error|\w*exception|traceback|fatal|failed|
 
 
 class Value(msgspec.Struct, frozen=True, gc=False):
-    """A value with its key, if it has one, and how likely it is to be needed compared with others.
+    """A value with its key, if it has one, and how likely a later step needs it compared with others.
 
     `siblings` is how many values of the text have its key or, without one, its shape. Values of the same object in a
     list have the same `row`, from 1.
@@ -259,7 +259,7 @@ def _read_leaf(key: str, leaf: str | float, row: int) -> Iterator[Value]:
 
 
 def _worth(value: str) -> float:
-    """Return how likely a value is to be an argument of a later call, by how it looks."""
+    """Return how likely a value becomes an argument of a later call, by how it looks."""
     if _NUMBER_PATTERN.fullmatch(value):
         return _NUMBER
     if _DATE_PATTERN.fullmatch(value):

@@ -293,7 +293,7 @@ class Store(Transactions):
     ) -> PruneReport:
         """Delete contexts and responses older than the hour of `before`, and contents that nothing else references.
 
-        Statistics are kept. Returns what was deleted, or with `dry_run` what would be.
+        Statistics are kept. Returns the number of deleted records, or with `dry_run` how many would be deleted.
         """
         hour = _retention.start_of_hour(validation.require_timestamp("before", before, InvalidValue))
         if dry_run:

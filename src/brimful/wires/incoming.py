@@ -304,12 +304,12 @@ def _find_fixed_tools(fields: Request, tools: Sequence[Tool], wire: Wire) -> fro
 
 
 def _can_add_tools(frame: Frame, wire: Wire) -> bool:
-    """Whether a tool may be added to those of a client, who answers its calls."""
+    """Whether a tool may be added to the client's own, whose calls the client answers."""
     return frame.is_request and bool(frame.fields.get(_TOOLS)) and not wire.has_fixed_tools(frame.fields)
 
 
 def _with_tools(fields: Request, before: Sequence[Tool], after: Sequence[Tool], wire: Wire) -> Request:
-    """Return the fields of a request with these tools instead of those that it has. New ones are ours, at the end."""
+    """Return the fields of a request with its tools replaced by these. New ones are ours, at the end."""
     if before == after:
         return fields
     old, new = ({tool.name: tool for tool in tools} for tools in (before, after))
@@ -328,7 +328,7 @@ class IncomingRenderer(msgspec.Struct, frozen=True):
     """Writes a client's request with the messages of a prompt, and reads it back.
 
     `raw` are the messages of the request as JSON, if they are available. Those that were not shortened are sent as they
-    came. `tools` are those of the request, and `max_output` is its output limit if that may be lowered.
+    came. `tools` are the request's tools, and `max_output` is its output limit if that may be lowered.
     """
 
     wire: Wire

@@ -3,7 +3,7 @@
 Ollama silently truncates a prompt that does not fit. So every request names its window and asks for an error instead
 (`truncate`, `shift`; servers that do not know these fields ignore them). A message's images go beside its text.
 
-Writing and reading share no code: what will be billed is counted from what was read.
+Writing and reading share no code: tokens are counted from the request as it was read.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -67,7 +67,7 @@ _TOOL_LISTS: Final = ("mcp_list_tools", "additional_tools")
 _TEXTS: Final = ("input_text", "output_text", "text")  # types of a block with a text
 _CALL_TEXTS: Final = {"function_call": "arguments", "custom_tool_call": "input"}  # where the arguments are
 _PLAIN_ITEMS: Final = ("function_call", "function_call_output", "custom_tool_call", "custom_tool_call_output")
-"""Items that hold all of their content: the provider may have stored reasoning, and has what is referenced."""
+"""Items that hold all of their content: the provider may have stored reasoning, and has all referenced items."""
 _OTHER_CALLS: Final = frozenset(
     ("computer_call", "local_shell_call", "shell_call", "apply_patch_call", "mcp_approval_request")
 )
@@ -282,7 +282,7 @@ def _find_block_problems(path: str, content: object) -> Iterator[Problem]:
 
 
 def _strip(items: Sequence[Item]) -> list[Item]:
-    """Return items with nothing in the place of those that are not stored."""
+    """Return items, with an empty one in place of each that is not stored."""
     return [item if _is_stored(item) else {"role": "assistant", "content": []} for item in items]
 
 
@@ -593,7 +593,7 @@ class _Draft(Draft):
         return ReplyChunk(thought=delta if kind in _THOUGHT_EVENTS else "")
 
     def _add_response(self, response: JsonObject) -> None:
-        """Add a response; one that is complete repeats what was streamed."""
+        """Add a response; a complete one repeats everything that was streamed."""
         self.id = self.id or as_string(response.get("id"))
         self.model = self.model or as_string(response.get("model"))
         self.usage = _read_usage(as_object(response.get("usage"))) or self.usage

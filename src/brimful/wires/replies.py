@@ -32,7 +32,7 @@ class Draft(ABC):
     """A reply in progress. Each dialect implements `add` for what its server sends, whole or in pieces.
 
     `has_started` is True once a part of the answer has arrived, `finish` is why it ended. `seed` distinguishes answers
-    without an id. `is_over` is True once the server has sent everything, if its format says so in what is added.
+    without an id. `is_over` is True once the server has sent everything, if its format says so.
     """
 
     def __init__(self) -> None:
@@ -48,7 +48,7 @@ class Draft(ABC):
 
     @abstractmethod
     def add(self, data: JsonObject) -> ReplyChunk:
-        """Add what a server sent, and return what is new. Unknown fields are ignored."""
+        """Add a piece of the server's stream, and return the new part of the reply. Unknown fields are ignored."""
 
     def reply(self, default_finish: FinishReason = "other") -> Reply:
         """Return the reply so far; `default_finish` is used if the server gave no reason."""

@@ -9,7 +9,7 @@ from brimful.core.validation import preview
 
 WireMessage = dict[str, Any]
 Problem = tuple[str, str]
-"""The path of something below a message or in a list of them, and what is wrong with it."""
+"""A path below a message or a list of messages, and what is wrong there."""
 
 NOT_STORED = (
     "this part ({}) cannot be stored: remember mode supports text, images and tools; fit mode passes everything "
@@ -18,7 +18,7 @@ NOT_STORED = (
 
 
 class ToolStep(msgspec.Struct, frozen=True, kw_only=True):
-    """A model's calls of tools as the client sent them: the messages, the ids of the calls, and what is not stored."""
+    """A model's tool calls as the client sent them: messages, ids of the calls, and parts that are not stored."""
 
     messages: tuple[WireMessage, ...]
     calls: tuple[str, ...]

@@ -2,7 +2,7 @@ r"""A plain transcript, for completion APIs without messages.
 
 Every message starts with its speaker, an empty line separates messages, and the last line is left for the assistant.
 A line within a message that looks like the start of another one is quoted with `> `. `parse` returns the whole
-transcript as one text, which is what is billed.
+transcript as one text, which is billed.
 """
 
 import re

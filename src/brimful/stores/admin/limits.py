@@ -1,6 +1,6 @@
 """Limits of API keys and users: those that were set for one of them, and what each has used of them.
 
-What a request may cost is reserved before it is sent, by one statement for each period, which adds to what was used
+What a request may cost is reserved before it is sent, by one statement for each period, which adds to the usage
 only if the sum stays within the limit. So all servers of a database together stay within it.
 
 A counter knows only a hash of the name, so it outlives the user. Then nobody gets a new budget by being removed.
@@ -134,7 +134,7 @@ def _used(session: Session, kind: LimitedKind, name: str, *, now: float) -> dict
 
 
 def _in_use(session: Session, own: OwnLimits, *, now: float) -> LimitsInUse:
-    """Return limits with what was used of them. Nothing is known of a user who was removed."""
+    """Return limits with their usage. Nothing is known of a user who was removed."""
     used = _used(session, own.kind, own.name, now=now) if own.name else {}
     sums = {
         period: Used(requests=each.requests, tokens=each.tokens, dollars=each.nanodollars / NANODOLLARS)
@@ -144,7 +144,7 @@ def _in_use(session: Session, own: OwnLimits, *, now: float) -> LimitsInUse:
 
 
 def _reserve(session: Session, ceilings: Sequence[Ceiling], amount: Amount) -> list[tuple[Ceiling, PeriodUsage]]:
-    """Add an amount to what was used under each limit, and return the sums.
+    """Add an amount to the usage under each limit, and return the sums.
 
     Raises `LimitExceededError` if it does not fit into one of them.
     """
@@ -182,7 +182,7 @@ def _reserve(session: Session, ceilings: Sequence[Ceiling], amount: Amount) -> l
 
 
 def _settle(session: Session, ceilings: Sequence[Ceiling], reserved: Amount, billed: Amount) -> None:
-    """Replace what was reserved by what was billed. Without requests that were billed, those are taken back, too."""
+    """Replace what was reserved by what was billed. Requests are taken back, too, if none was billed."""
     reserved, billed = _bounded(reserved), _bounded(billed)
     for subject, ceiling in _order(session, ceilings):
         session.run(

@@ -398,7 +398,7 @@ def find_unused_memories(session: Session, *, before: float, after: str = "", li
 
 
 def find_archivals(session: Session, ids: Sequence[str]) -> dict[str, Archival]:
-    """Return how each of these memories came to be archived, without those that are not."""
+    """Return by id how these memories were archived, except for those that are not."""
     rows = session.rows(_ARCHIVALS, ids=list(ids))
     added: dict[int, list[str]] = {}
     for run, memory in session.rows(_ADDED, runs=list({run for _, run, _, _ in rows})) if rows else ():

@@ -45,7 +45,6 @@ class Replica:
         self._avoid_until = clock()
 
     async def close(self) -> None:
-        """Close all connections."""
         if self._driver is not None:
             await self._driver.close()
 

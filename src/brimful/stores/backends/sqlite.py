@@ -189,7 +189,7 @@ class SqliteDriver:
         )
 
     async def open(self, *, migrate: bool) -> None:
-        """Open the file and apply pending migrations. A file that cannot be written is opened to be read."""
+        """Open the file and apply pending migrations. A file that cannot be written is opened for reading."""
         await self._on(self._writer, lambda: self._prepare(migrate=migrate))
 
     async def close(self) -> None:

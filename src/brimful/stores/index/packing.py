@@ -200,8 +200,8 @@ def _encode_terms(terms: Sequence[str]) -> bytes:
 def _encode(counts: Numbers, listed: Numbers, rows: Occurrences, terms: Numbers, totals: Numbers) -> list[bytes]:
     """Return the numbers of several blocks, all encoded at once.
 
-    `counts` are those of all terms, `listed` how many documents are listed of each term or part, and `rows` are these
-    documents. `terms` and `totals` are how many counts and documents each block has.
+    `counts` has the counts of all terms, `listed` the number of documents of each term or part, and `rows` these
+    documents. `terms` and `totals` are the numbers of counts and documents of each block.
     """
     docs, seqs, lengths, times = rows
     block = np.repeat(np.arange(len(totals)), totals)  # of each document

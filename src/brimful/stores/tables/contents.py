@@ -119,7 +119,7 @@ def save_context_contents(
         addresses=list(dict.fromkeys(addresses)),
     )
     known = {hash for hash, seen in found if seen >= day}
-    # A content that is being pruned is either locked by this or known to be missing.
+    # A content that is pruned meanwhile is either locked by this or known to be missing.
     known.update(mark_seen(session, [hash for hash, seen in found if seen < day], day=day))
     missing = {hash: content for hash, content in zip(addresses, contents, strict=True) if hash not in known}
     session.many(

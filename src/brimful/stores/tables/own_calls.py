@@ -82,7 +82,7 @@ class _Row(msgspec.Struct, frozen=True, array_like=True):
 def reserve_own_call(
     session: Session, kind: OwnCallKind, most: Charge, limit: SpendingLimit, *, now: float
 ) -> Reservation:
-    """Reserve the most that a call may cost, unless the day's limit is reached by what was spent and is reserved."""
+    """Reserve the maximum cost of a call, unless spending and reservations have reached the day's limit."""
     day = day_of(require_timestamp("now", now, InvalidValue))
     session.dialect.lock(session, "own calls")
     rows = _read(session, day, day)
@@ -107,7 +107,7 @@ def reserve_own_call(
 
 
 def settle_own_call(session: Session, kind: OwnCallKind, day: int, most: Charge, billed: Charge) -> None:
-    """Replace the reservation of a call by what was billed."""
+    """Replace the reservation of a call by the billed amount."""
     session.run(
         _SETTLE,
         kind=kind,
@@ -123,7 +123,7 @@ def settle_own_call(session: Session, kind: OwnCallKind, day: int, most: Charge,
 
 
 def own_spending(session: Session, *, now: float, since: float | None = None) -> OwnSpending:
-    """Return what was spent since the beginning of a day, by default ever, and today."""
+    """Return the spending since the beginning of a day (by default, ever) and today."""
     since = validate_optional_time("since", since)
     today = day_of(require_timestamp("now", now, InvalidValue))
     rows = _read(session, day_of(since or 0.0), today)

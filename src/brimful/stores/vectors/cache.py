@@ -79,7 +79,7 @@ class GrowingArray:
 
 
 def is_large(vectors: int, dims: int, tuning: Tuning) -> bool:
-    """Tell whether this many vectors are too many to be held as float32."""
+    """Tell whether this many vectors are too many to hold as float32."""
     return vectors * dims * np.dtype(np.float32).itemsize > tuning.max_float_bytes
 
 
