@@ -118,16 +118,18 @@ def _match_messages(arranged: Sequence[Message], sent: Sequence[Message]) -> lis
         return list(range(len(sent)))
     texts = [content_text(message.parts) for message in sent]
     indices: list[int] = []
-    at, start = 0, 0  # where the next text is looked for
+    current, start = 0, 0  # where the next text is looked for
     for message in arranged:
-        ahead = range(at, min(at + _MAX_AHEAD, len(sent)))
+        ahead = range(current, min(current + _MAX_AHEAD, len(sent)))
         ours = [i for i in ahead if (sent[i].role == "assistant") == (message.role == "assistant")]
         first = _first_text(message.parts)
-        index = next((i for i in ours if texts[i].find(first, start if i == at else 0) >= 0), next(iter(ours), at))
-        if index != at:
-            at, start = index, 0
-        start = max(start, texts[at].find(first, start) + len(first))
-        indices.append(at)
+        index = next(
+            (i for i in ours if texts[i].find(first, start if i == current else 0) >= 0), next(iter(ours), current)
+        )
+        if index != current:
+            current, start = index, 0
+        start = max(start, texts[current].find(first, start) + len(first))
+        indices.append(current)
     return indices
 
 
