@@ -262,8 +262,8 @@ class _RequestEncoder:
             return text
         self._marks[text] = f"{_MARK}{len(self.texts)}"
         match pieces:
-            case ((int() as at, 0),):
-                self.texts.append(at)
+            case ((int() as index, 0),):
+                self.texts.append(index)
             case _:
                 self.texts.append(pieces)
         return _MARK  # the next text
