@@ -8,7 +8,7 @@ import pytest
 
 from brimful.errors import InvalidConfig, InvalidValue
 from brimful.records import Room
-from brimful.server.access import Client, FailedKeys, OwnAllowance, RateLimiter, SharedAllowance
+from brimful.server.access import KEY_CACHE_SECONDS, Client, FailedKeys, OwnAllowance, RateLimiter, SharedAllowance
 from brimful.server.app import create_app
 from brimful.server.config import parse_config, require_keys_or_loopback
 from brimful.server.errors import ApiError
@@ -161,6 +161,27 @@ def test_a_revoked_key_is_rejected(start, make_key, tmp_path):
 
     assert asyncio.run(revoke()) == (True, False)
     assert start(require_keys=True).post(CHAT, json=HI, headers=bearer(key)).status_code == 401
+
+
+def test_a_revoked_key_is_slowed_down_like_a_wrong_one(tmp_path, make_key):
+    now = [100.0]
+    caller, key = make_key()
+    url = f"sqlite:///{tmp_path}/brimful.db"
+    config = {"store": url, "require_keys": True, "limits": {"failed_keys_per_minute": 2}}
+
+    async def revoke():
+        async with connect(url) as database:
+            await database.api_keys("acme").revoke(caller.id, at=101.0)
+
+    with serving(create_app(parse_config(config, "brimful.toml"), environ={}, clock=lambda: now[0])) as (address, _):
+
+        def status():
+            return httpx2.get(f"{address}/brimful/v1/rooms", headers=bearer(key)).status_code
+
+        assert status() == 200
+        asyncio.run(revoke())
+        now[0] += KEY_CACHE_SECONDS
+        assert [status() for _ in range(4)] == [401, 401, 429, 429]
 
 
 def test_an_expired_key_is_rejected_at_once(tmp_path, make_key):

@@ -224,6 +224,7 @@ class KeyAccess:
             self._failures.check(address, now=now)
         client = await self._look_up(key)
         if client is None:
+            self._cached.pop(digest)  # a revoked key is a wrong one like any other
             self._failures.add(address, now=now)
             raise ApiError("invalid_key", "unknown or revoked API key")
         self._cached[digest] = (client, now)
