@@ -240,6 +240,28 @@ def test_an_answer_without_usage_counts_what_was_reserved(limited, stored, upstr
     assert (stored().tokens, stored().reserved_tokens) == (RESERVED, 0)
 
 
+GEMINI = "/v1beta/models/gemini-2.5-flash:generateContent"
+OLDER = "/v1/completions"
+TEA = {"contents": [{"parts": [{"text": "Tea?"}]}]}
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "answers"),
+    [
+        (CHAT, HI | {"max_tokens": 100, "n": 3}, 3),
+        (GEMINI, TEA | {"generationConfig": {"maxOutputTokens": 100, "candidateCount": 2}}, 2),
+        (OLDER, {"model": "gpt-4o", "max_tokens": 100, "prompt": "Hi", "n": 2, "best_of": 3}, 3),
+        (OLDER, {"model": "gpt-4o", "max_tokens": 100, "prompt": ["Hi", "Ho"], "n": 2}, 4),
+        (OLDER, {"model": "gpt-4o", "max_tokens": 100, "prompt": [1, 2, 3]}, 1),
+    ],
+)
+def test_all_of_the_answers_that_a_request_asks_for_are_reserved(limited, path, body, answers):
+    """The prompts have less than 100 tokens, and each answer 100."""
+    refused = limited({"tokens_per_day": 0}).post(path, json=body, headers=ADA)
+    needed = int(re.search(r"may need ([0-9,]+)", refused.text)[1].replace(",", ""))
+    assert needed // 100 == answers
+
+
 def test_passed_through_requests_are_limited(limited, stored, upstream):
     client = limited({"tokens_per_day": 30, "requests_per_minute": 9})
     upstream.answers = [EMBEDDING]

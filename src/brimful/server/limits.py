@@ -318,11 +318,11 @@ def check_prices(*limits: UsageLimits) -> None:
 def estimate_usage(body: Mapping[str, Any], raw: bytes, wire: Wire, model: ModelInfo) -> Usage:
     """Return what a request of a client may use. What is not a conversation has at most the tokens of its JSON."""
     counter = counter_for(model)
-    answer = wire.read_max_output(dict(body))
+    answer, answers = wire.read_max_output(dict(body)), wire.count_answers(dict(body))
     if wire.message_field not in body:
-        return Usage(prompt=counter.text(raw.decode("utf-8", "replace")).upper, completion=answer or 0)
+        return Usage(prompt=counter.text(raw.decode("utf-8", "replace")).upper, completion=answers * (answer or 0))
     prompt = counter.prompt(read_incoming(body, wire.name).prompt).upper
-    return Usage(prompt=prompt, completion=answer or min(_ANSWER_TOKENS, model.max_output))
+    return Usage(prompt=prompt, completion=answers * (answer or min(_ANSWER_TOKENS, model.max_output)))
 
 
 class LimitedProvider:

@@ -447,11 +447,15 @@ def _read_declarations(offered: Mapping[str, Any]) -> Iterator[Tool]:
                 yield read_tool_definition(each, named or "parameters")
 
 
-def _read_max_output(request: Request) -> int | None:
-    """Return the request's output limit, if it is a valid number."""
+def _read_config(request: Request, key: str) -> int | None:
+    """Return a field of the request's configuration, if it is a valid number."""
     configs = (_get(request, "generationConfig"), request.get(_CONFIG))
-    limits = (_get(config, "maxOutputTokens") for config in configs)
-    return next((int(limit) for limit in limits if is_whole_number(limit)), None)
+    values = (_get(config, key) for config in configs)
+    return next((int(value) for value in values if is_whole_number(value)), None)
+
+
+def _read_max_output(request: Request) -> int | None:
+    return _read_config(request, "maxOutputTokens")
 
 
 def write_max_output(request: Request, tokens: int, provider: str) -> Request:
@@ -1017,6 +1021,7 @@ WIRE: Final = Wire(
     tool_fields=("tools", "config"),
     read_tools=_read_declarations,
     read_max_output=_read_max_output,
+    count_answers=lambda request: _read_config(request, "candidateCount") or 1,
     write_max_output=write_max_output,
     write_text=lambda role, text: {"role": "model" if role == "assistant" else "user", "parts": [{"text": text}]},
     get_role=_get_role,

@@ -171,6 +171,18 @@ def read_max_output(request: Request) -> int | None:
     return next((int(request[field]) for field in LIMIT_FIELDS if is_whole_number(request.get(field))), None)
 
 
+def count_answers(request: Request) -> int:
+    """Return how many answers a request asks for. A completion of the older kind may have several prompts.
+
+    >>> count_answers({"messages": []}), count_answers({"n": 2, "best_of": 5}), count_answers({"prompt": ["a", "b"]})
+    (1, 5, 2)
+    """
+    prompts = request.get("prompt")
+    several = isinstance(prompts, list) and len(prompts) > 1 and not is_whole_number(prompts[0], 0)
+    each = (int(request[field]) for field in ("n", "best_of") if is_whole_number(request.get(field)))
+    return (len(prompts) if several else 1) * max(each, default=1)
+
+
 def write_max_tokens(request: Request, tokens: int, provider: str) -> Request:
     """Return a request with `max_tokens`, unless it has a limit of its own."""
     del provider
@@ -208,9 +220,10 @@ class Wire(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     message follows. `is_message` recognizes an object of an SDK, and `own_blocks` are the types of blocks that no other
     format has. `find_ties` and `find_pinned` return which messages belong together, and which must stay, by index.
     `pairs_by_name` says that tool results may name the function only. `find_state` returns the field that adds what
-    only the provider has, and `find_uncounted` a notice about content that cannot be counted. `read_window` and
-    `write_window` are for formats in which a request asks for its window. `takes_fields` says that a caller can pass
-    some fields of its own beside the request that we write, and `has_openai_messages` that messages have OpenAI's form.
+    only the provider has, and `find_uncounted` a notice about content that cannot be counted. `count_answers` returns
+    how many a request asks for. `read_window` and `write_window` are for formats in which it asks for its window.
+    `takes_fields` says that a caller can pass some fields of its own beside the request that we write, and
+    `has_openai_messages` that messages have OpenAI's form.
 
     **Requests that are written again**, with some of their messages: `write_text` makes a message of a role and a text,
     `get_role` reads a role, `text_type` is the type of a text block, `repair` changes a message in which a text stands
@@ -276,6 +289,7 @@ class Wire(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     tool_fields: tuple[str, ...] = ("tools",)
     read_tools: Callable[[JsonObject], Iterator[Tool]] = lambda _: iter(())
     read_max_output: Callable[[Request], int | None] = read_max_output
+    count_answers: Callable[[Request], int] = count_answers
     write_max_output: Callable[[Request, int, str], Request] = write_max_tokens
     lower_max_output: Callable[[Request, int], Request] = lower_max_output
     read_window: Callable[[Request], int | None] = lambda _: None
