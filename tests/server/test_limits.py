@@ -280,6 +280,40 @@ def test_passed_through_requests_are_limited(limited, stored, upstream):
     assert client.get("/v1/files", headers=ADA).status_code == 200
 
 
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("/v1/batches", "/v1/fine_tuning/jobs", "/v1/videos", "/v1/audio/speech", "/v1/threads/t1/runs"),
+        *("/v1beta/models/veo-3:predictLongRunning", "/v1beta/openai/chat/completions"),
+    ],
+)
+def test_what_costs_more_than_its_text_is_refused(limited, upstream, path):
+    body = {"model": "gpt-4o", "input": "tea", "user": "ada"}
+    refused = limited({"tokens_per_day": 10_000}).post(path, json=body)
+    assert (refused.status_code, "what this request costs cannot be counted" in refused.text) == (403, True)
+    assert upstream.requests == []
+    assert (
+        limited({"requests_per_minute": 9}).post("/v1/batches", json=body).status_code == 404
+    )  # the upstream's answer
+    assert len(upstream.requests) == 1
+
+
+@pytest.mark.parametrize("size", [10, 6_000_000])
+def test_the_usage_at_the_end_of_an_image_is_counted(limited, stored, upstream, size):
+    usage = {"input_tokens": 10, "output_tokens": 4_000, "total_tokens": 4_010}
+    upstream.answers = [{"created": 1, "data": [{"b64_json": "A" * size}], "usage": usage, "quality": "low"}]
+    body = {"model": "gpt-image-1", "prompt": "tea", "user": "ada"}
+    assert statuses(limited({"tokens_per_day": 4_000}), 2, "/v1/images/generations", body) == [200, 402]
+    assert (stored().tokens, stored().reserved_tokens) == (4_010, 0)
+
+
+def test_no_model_summarizes_for_a_client_over_its_limit(limited, upstream):
+    turns = [{"role": role, "content": "word " * 60} for _ in range(40) for role in ("user", "assistant")]
+    client = limited({"tokens_per_day": 100}, upstream={"window": 2_000}, fit={"compaction": "model"})
+    assert statuses(client, 1, body=HI | {"messages": [*turns, *HI["messages"]]}) == [402]
+    assert upstream.requests == []
+
+
 def test_a_response_that_continues_another_is_limited(limited, stored, upstream):
     usage = {"input_tokens": 500, "output_tokens": 4, "total_tokens": 504}
     upstream.answers = [{"id": "resp_2", "object": "response", "status": "completed", "output": [], "usage": usage}]
@@ -318,6 +352,28 @@ def test_a_chat_in_a_room_is_limited(limited, stored, start, clock, upstream):
     assert "answer" in client.post(path, json=body | {"stream": True}).text
     assert stored().tokens > BILLED
     assert len(upstream.requests) == 2
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/learn", {"messages": ["I moved to Rome."], "user": "ada"}),
+        ("/rooms/tea/janitor", {}),
+    ],
+)
+def test_learning_and_the_janitor_are_limited_if_a_client_chooses_the_model(limited, stored, upstream, path, body):
+    upstream.answers = [chat_answer('{"facts": []}')]
+    client = limited({"tokens_per_day": 0, "requests_per_minute": 9})
+    client.post("/brimful/v1/rooms", json={"id": "tea", "user": "ada"})
+    for at in (*range(40), 20_000):
+        message = {"content": f"Cat number {at} likes fish {at * 7}.", "at": NOON - 1_300_000 + 60 * at}
+        client.post("/brimful/v1/rooms/tea/messages", json=message)
+    refused = client.post(f"/brimful/v1{path}", json=body | {"model": "gpt-4o"})
+    assert (refused.status_code, refused.json()["error"]["code"]) == (402, "spending_limit_reached")
+    assert upstream.requests == []
+    client = limited({"tokens_per_day": 100_000, "requests_per_minute": 1})
+    assert statuses(client, 2, f"/brimful/v1{path}", body | {"model": "gpt-4o"}) == [200, 429]
+    assert stored().tokens == BILLED * len(upstream.requests) > 0
 
 
 def test_a_refused_request_can_be_sent_again_in_a_conversation(limited, clock, upstream):

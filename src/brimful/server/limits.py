@@ -156,6 +156,10 @@ class Admission:
         ceilings = await self._reserve(lambda each: each.tokens is not None or each.nanodollars is not None, amount)
         return Reservation(self, ceilings, amount, pricing)
 
+    def hold(self, provider: Provider, model: ModelInfo) -> Provider:
+        """Return a provider whose requests are held to the limits."""
+        return LimitedProvider(provider, model, self) if self.counts_tokens else provider
+
     async def settle(self, ceilings: tuple[Ceiling, ...], reserved: Amount, billed: Amount) -> None:
         """Replace what was reserved. If the store fails, all of it counts."""
         if self._limiter is not None and ceilings:
@@ -462,7 +466,7 @@ def _unknown_price(model: str) -> ApiError:
 def uncountable() -> ApiError:
     """Return the error for a request whose cost nobody knows, under a limit in tokens or dollars."""
     message = (
-        "this request names no model, so its tokens cannot be counted, and your use of tokens or dollars is limited: "
-        "files, batches and the like need a key and a user without such a limit"
+        "what this request costs cannot be counted, and your use of tokens or dollars is limited: files, batches, "
+        "audio and the like need a key and a user without such a limit"
     )
     return ApiError("forbidden", message, code="not_countable")

@@ -574,7 +574,7 @@ def _split_content(content: object) -> tuple[str, str]:
 
 
 def parse_usage(data: JsonObject) -> Usage | None:
-    """Return the usage from `usage` and from the `timings` of llama.cpp."""
+    """Return the usage from `usage`, where images have other names, and from the `timings` of llama.cpp."""
     usage, timings = as_object(data.get("usage")), as_object(data.get("timings"))
     if not usage and not timings:
         return None
@@ -585,9 +585,11 @@ def parse_usage(data: JsonObject) -> Usage | None:
         timings.get("cache_n"),
     )
     prompt = _first_count(
-        usage.get("prompt_tokens"), as_count(timings.get("prompt_n")) + as_count(timings.get("cache_n"))
+        usage.get("prompt_tokens"),
+        usage.get("input_tokens"),
+        as_count(timings.get("prompt_n")) + as_count(timings.get("cache_n")),
     )
-    completion = _first_count(usage.get("completion_tokens"), timings.get("predicted_n"))
+    completion = _first_count(usage.get("completion_tokens"), usage.get("output_tokens"), timings.get("predicted_n"))
     reasoning = as_count(as_object(usage.get("completion_tokens_details")).get("reasoning_tokens"))
     if as_count(usage.get("total_tokens")) == prompt + completion + reasoning:
         completion += reasoning  # xAI does not include thoughts in the completion, all others do

@@ -24,7 +24,6 @@ from brimful.engine.plan import get_policy_keys
 from brimful.engine.responder import Answer
 from brimful.errors import BrimfulError, NotRecorded
 from brimful.policies import load_policy
-from brimful.protocols import Provider
 from brimful.records import Content, Message, Persona, Room, Snapshot
 from brimful.retrieval.breaker import State
 from brimful.server.access import Client, choose_policy, may_use_model, require_model, require_scope
@@ -53,7 +52,7 @@ from brimful.server.inspector.views import (
     load_names,
     to_view,
 )
-from brimful.server.limits import UNLIMITED, Admission, LimitedProvider, Limiter
+from brimful.server.limits import UNLIMITED, Admission, Limiter
 from brimful.server.logs import note_cut
 from brimful.server.proxy.upstreams import upstream_errors
 from brimful.server.tenants import Tenants
@@ -318,9 +317,7 @@ class Chat:
 
     def _arguments(self, call: Call, turn: Turn, served: ServedModel) -> dict[str, Any]:
         """Return the options of `respond`. A persona's own provider is ignored: only upstreams are trusted."""
-        provider: Provider = self._models.provider(served, call.headers)
-        if turn.admission.counts_tokens:
-            provider = LimitedProvider(provider, served.model, turn.admission)
+        provider = turn.admission.hold(self._models.provider(served, call.headers), served.model)
         return turn.options | {"model": served.model, "window": served.window, "provider": provider}
 
     async def _answer(self, call: Call, turn: Turn, speaker: Speaker) -> ReplyView:

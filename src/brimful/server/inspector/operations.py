@@ -92,7 +92,7 @@ class Inspector:
             stopping=shutdown.forced,
             clock=clock,
         )
-        self.janitor = JanitorEndpoints(tenants, models)
+        self.janitor = JanitorEndpoints(tenants, models, limiter)
         self.keys = Keys(tenants, limiter, clock=clock)
         self.sessions = sessions
         self.administration = Administration(

@@ -1,9 +1,12 @@
 """Endpoints for the janitor and for learning memories: run them, list the runs, and undo them."""
 
-from brimful.engine import Engine
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+
 from brimful.engine.janitor import JanitorReport
 from brimful.engine.learning import LearningReport
-from brimful.protocols import Summarizer
+from brimful.protocols import Provider
 from brimful.records import Room
 from brimful.records.runs import JanitorRun
 from brimful.server.access import require_model, require_scope
@@ -12,6 +15,7 @@ from brimful.server.inspector.operation import Call
 from brimful.server.inspector.queries import JanitorBody, JanitorQuery, LearnBody, UndoLearningBody, UndoQuery
 from brimful.server.inspector.served_models import ServedModel, ServedModels
 from brimful.server.inspector.views import View
+from brimful.server.limits import Limiter
 from brimful.server.tenants import Tenants
 
 
@@ -25,23 +29,22 @@ class JanitorRuns(View, frozen=True, kw_only=True):
 class JanitorEndpoints:
     """Endpoints for the janitor."""
 
-    def __init__(self, tenants: Tenants, models: ServedModels) -> None:
+    def __init__(self, tenants: Tenants, models: ServedModels, limiter: Limiter) -> None:
         self._tenants = tenants
         self._models = models
+        self._limiter = limiter
 
     async def run(self, call: Call) -> JanitorReport:
         """Clean up a room, or say what would be done."""
         body: JanitorBody = call.body
-        engine, room = await self._tenants.engine(call.tenant), call.name()
-        await engine.store.require(Room, room)
-        summarizer = None if body.model is None else await self._make_summarizer(call, engine, body.model)
-        return await engine.run_janitor(
-            room,
-            older_than=body.older_than,
-            dry_run=body.dry_run,
-            summarizer=None if body.dry_run else summarizer,
-            focus=body.focus,
-        )
+        engine = await self._tenants.engine(call.tenant)
+        room = await engine.store.require(Room, call.name())
+        run = partial(engine.run_janitor, room.id, older_than=body.older_than, dry_run=body.dry_run, focus=body.focus)
+        if body.model is None:
+            return await run()
+        async with self._admit(call, body.model, room.user) as (served, provider):
+            summarizer = engine.make_summarizer(served.model, provider=provider, window=served.window)
+            return await run(summarizer=None if body.dry_run else summarizer)
 
     async def list_runs(self, call: Call) -> JanitorRuns:
         query: JanitorQuery = call.query
@@ -60,18 +63,18 @@ class JanitorEndpoints:
     async def learn(self, call: Call) -> LearningReport:
         body: LearnBody = call.body
         engine = await self._tenants.engine(call.tenant)
-        served = await self._find_model(call, body.model)
-        return await engine.learn(
-            body.messages,
-            from_room=body.from_room,
-            user=body.user,
-            persona=body.persona,
-            room=body.room,
-            metadata=body.metadata,
-            model=served.model,
-            provider=self._models.provider(served, call.headers),
-            window=served.window,
-        )
+        async with self._admit(call, body.model, body.user) as (served, provider):
+            return await engine.learn(
+                body.messages,
+                from_room=body.from_room,
+                user=body.user,
+                persona=body.persona,
+                room=body.room,
+                metadata=body.metadata,
+                model=served.model,
+                provider=provider,
+                window=served.window,
+            )
 
     async def undo_learning(self, call: Call) -> JanitorRun:
         body: UndoLearningBody = call.body
@@ -81,12 +84,11 @@ class JanitorEndpoints:
             raise ApiError("not_found", "there is no such run to undo", code="run_not_found")
         return undone
 
-    async def _find_model(self, call: Call, name: str) -> ServedModel:
+    @asynccontextmanager
+    async def _admit(self, call: Call, name: str, user: str | None) -> AsyncIterator[tuple[ServedModel, Provider]]:
+        """Count a request for a model, or reject it, and hold the calls of the model to the limits of the client."""
         require_scope(call.client, "chat")
         require_model(call.client, name)
-        return await self._models.find(call.tenant, name)
-
-    async def _make_summarizer(self, call: Call, engine: Engine, name: str) -> Summarizer:
-        served = await self._find_model(call, name)
-        provider = self._models.provider(served, call.headers)
-        return engine.make_summarizer(served.model, provider=provider, window=served.window)
+        served = await self._models.find(call.tenant, name)
+        async with self._limiter.admit(call.client, call.client.user or user) as admission:
+            yield served, admission.hold(self._models.provider(served, call.headers), served.model)

@@ -11,7 +11,6 @@ from brimful.assembly.assemble import with_overrides
 from brimful.core.context import Context
 from brimful.errors import BudgetExceeded, InvalidRequest, UnknownPolicy
 from brimful.models.registry import Registry
-from brimful.protocols import Provider
 from brimful.records import Response as Answer
 from brimful.records import Snapshot
 from brimful.records.reply import Reply
@@ -40,7 +39,7 @@ from brimful.server.inspector.views import (
     parse_request,
     to_view,
 )
-from brimful.server.limits import LimitedProvider, Limiter
+from brimful.server.limits import Limiter
 from brimful.server.proxy.upstreams import upstream_errors
 from brimful.server.tenants import Tenants
 from brimful.threads import run_in_thread
@@ -145,9 +144,7 @@ class Comparisons:
         served = await self._models.find(call.tenant, name, frame.wire if frame and frame.messages else None)
         upstream = self._models.require_upstream(served)
         async with self._limiter.admit(call.client, call.client.user or cached.snapshot.user) as admission:
-            provider: Provider = self._models.provider(served, call.headers)
-            if admission.counts_tokens:
-                provider = LimitedProvider(provider, served.model, admission)
+            provider = admission.hold(self._models.provider(served, call.headers), served.model)
             context = await run_in_thread(self._rebuild, cached, body, pins, provider.wire)
             started = self._clock()
             with upstream_errors(upstream):

@@ -410,10 +410,7 @@ async def _reserve(request: ProxyRequest, prepared: PreparedRequest[bytes]) -> R
     context = await prepared.get_context()
     if context is None:
         raise ApiError("invalid", "the tokens of this request cannot be counted, and your use of tokens is limited")
-    answers = request.wire.count_answers(request.body)
-    return await request.admission.reserve(
-        context.inputs.model, prompt=context.tokens, completion=answers * context.budget.completion
-    )
+    return await request.reserve(context)
 
 
 async def _count_at_upstream(request: ProxyRequest, payload: bytes) -> int | None:

@@ -360,6 +360,8 @@ class FitMode:
             fitted = await run_in_thread(trim, summarize=by != "off")
         self._remember(fitted)
         if by != "off" and fitted.context.is_reduced and not self._passes_on(request, model):
+            if by == "model" and request.admission.counts_tokens:
+                await (await request.reserve(fitted.context)).release()  # no model writes for a client over its limit
             name = self._config.fit.summarizer
             own = await self._find_model(request, name) if name and by == "model" else model
             summary = await self._compactor.compact(request, fitted.context, by, own.model, own.window)

@@ -65,7 +65,16 @@ _MAX_MODEL_PAGES: Final = 20  # of one upstream
 _MODEL_LISTS: Final = ("/v1beta/models", "/api/tags", "/api/ps")
 """Forwarded paths that list models; `/v1/models` has a handler of its own."""
 _BILLED_METHODS: Final = ("POST", "PUT", "PATCH")
-_MAX_READ_BYTES: Final = 4_194_304  # of an answer, for its usage; longer ones are vectors, whose tokens are known
+_COUNTABLE: Final = re.compile(
+    r"/v1/(chat/completions|completions|fim/completions|responses|messages|embeddings|rerank|moderations)"
+    r"|/v1/images/(generations|edits)"
+    r"|/v1beta/models/[^/]+:(generateContent|streamGenerateContent|embedContent|batchEmbedContents)"
+    r"|/api/(chat|generate|embed|embeddings)"
+)
+"""Forwarded paths whose tokens are counted, from what is sent and from the usage in the answer. All others that may be
+billed (batches, fine-tuning, videos, speech, assistants' runs) cost something else, or later."""
+_MAX_READ_BYTES: Final = 4_194_304  # of an answer, for its usage
+_END_BYTES: Final = 16_384  # of a longer answer; its usage follows the vectors or images
 
 
 class Passthrough:
@@ -115,7 +124,7 @@ class Passthrough:
         _require_models(request, client, body)
         wire, path = self._read_path(request)
         upstreams = self._upstreams.choose(wire, model, request.headers.get(UPSTREAM_HEADER, ""))
-        if admission.counts_tokens and not model:
+        if admission.counts_tokens and not (model and _COUNTABLE.fullmatch(request.scope["path"])):
             raise uncountable()
         attempts = upstreams if raw and not wire.find_state(body) else upstreams[:1]
         for upstream in attempts:
@@ -318,20 +327,24 @@ class ForwardedResponse(Response):
 
 
 class UsageListener:
-    """Finds the usage in an answer that passes by: in any stream, and in JSON that is not too long."""
+    """Finds the usage in an answer that passes by: in any stream, and in JSON, of which a long one ends with it."""
 
     def __init__(self, upstream: Upstream, stream: HttpStream) -> None:
         self._upstream = upstream
         listener = WholeEventListener if upstream.wire.whole_events else EdgeListener
         self._stream = listener(upstream.dialect, upstream.route) if stream.is_event_stream else None
         self._body = b""
+        self._is_long = False
 
     def feed(self, chunk: bytes) -> None:
         """Receive some bytes."""
         if self._stream is not None:
             self._stream.feed(chunk)
-        elif len(self._body) <= _MAX_READ_BYTES:
-            self._body += chunk
+            return
+        self._body += chunk
+        self._is_long = self._is_long or len(self._body) > _MAX_READ_BYTES
+        if self._is_long:
+            self._body = self._body[-_END_BYTES:]
 
     def read(self) -> Usage | None:
         """Return the usage; None if there is none, or it is not found."""
@@ -344,8 +357,9 @@ class UsageListener:
             return self._read_field()
 
     def _read_field(self) -> Usage | None:
+        end = b'{"usage"' + self._body.rpartition(b'"usage"')[2]
         try:
-            data = decode_json(self._body)
+            data = decode_json(end if self._is_long else self._body)
         except ValueError:
             return None
         usage = data.get("usage") if isinstance(data, dict) else None

@@ -16,7 +16,7 @@ from brimful.policies import policy_names
 from brimful.records.reply import FinishReason, Reply
 from brimful.server.access import Client, choose_policy
 from brimful.server.errors import ApiError
-from brimful.server.limits import UNLIMITED, Admission
+from brimful.server.limits import UNLIMITED, Admission, Reservation
 from brimful.server.proxy.upstreams import Upstream
 from brimful.wires import Wire
 
@@ -83,6 +83,11 @@ class ProxyRequest(msgspec.Struct, frozen=True, kw_only=True):
     recalled: int = 0
     recall_off: bool = False
     admission: Admission = UNLIMITED
+
+    async def reserve(self, context: Context) -> Reservation:
+        """Reserve what its context and all answers that it asks for may use of the client's limits."""
+        completion = self.wire.count_answers(self.body) * context.budget.completion
+        return await self.admission.reserve(context.inputs.model, prompt=context.tokens, completion=completion)
 
     @property
     def messages(self) -> list[Any]:
