@@ -216,6 +216,7 @@ def test_the_last_use_of_a_key_is_stored(tmp_path, make_key):
 
 FORBIDDEN = [
     ("POST", "/v1/chat/completions", HI | {"model": "o3"}),
+    ("POST", "/v1/chat/completions", HI | {"models": ["gpt-4o", "o3"]}),
     ("POST", "/v1/messages", HI | {"model": "o3", "max_tokens": 9}),
     ("POST", "/v1/messages/count_tokens", HI | {"model": "o3"}),
     ("POST", "/v1/responses", {"model": "o3", "input": "Hi"}),

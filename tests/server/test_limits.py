@@ -3,12 +3,15 @@
 import asyncio
 import re
 from contextlib import suppress
+from decimal import Decimal
 
 import httpx2
 import pytest
 
 from brimful.core.content import Text, ToolCall
 from brimful.errors import InvalidConfig, StoreUnavailable
+from brimful.models import default_registry
+from brimful.models.costs import usage_cost
 from brimful.records import Persona, Room, Usage
 from brimful.records.limits import UsageLimits
 from brimful.records.reply import Reply
@@ -17,8 +20,10 @@ from brimful.server.app import create_app
 from brimful.server.background import BackgroundTasks
 from brimful.server.config import parse_config
 from brimful.server.limits import LOOKUP_SECONDS, Limiter
+from brimful.server.proxy.upstreams import Upstreams
 from brimful.stores import connect
 from brimful.testing import ScriptedServer
+from brimful.wires import find_wire
 from server.upstream import chat_answer, chat_events, message_events, serving
 
 CHAT = "/v1/chat/completions"
@@ -122,6 +127,45 @@ def test_dollars_are_limited(limited, stored, upstream):
     assert (unknown.status_code, unknown.json()["error"]["code"]) == (403, "unknown_price")
     assert "'my-own-model'" in unknown.json()["error"]["message"]
     assert len(upstream.requests) == 1
+
+
+def test_the_price_of_one_of_several_models_is_not_known(limited, upstream):
+    client, several = limited({"dollars_per_day": 1}), HI | {"models": ["gpt-4o", "o3"]}
+    for path, body in ((CHAT, several), ("/v1/completions", several | {"prompt": "Hi"})):
+        refused = client.post(path, json=body)
+        assert (refused.status_code, refused.json()["error"]["code"]) == (403, "unknown_price")
+    assert upstream.requests == []
+    assert statuses(limited({"tokens_per_day": 1_000}), 1, body=several) == [200]
+
+
+def test_a_model_with_another_name_at_its_upstream_has_the_price_of_its_own(limited, stored):
+    client = limited({"dollars_per_day": 1}, upstream={"rename": {"gpt-4o": "my-deployment"}})
+    assert statuses(client, 1) == [200]
+    assert stored().nanodollars == pytest.approx((12 * 2.5e-6 + 3 * 1e-5) * 1e9)
+
+
+def test_a_model_that_only_the_price_list_knows_has_a_price():
+    config = {"upstreams": [{"name": "openai", "url": "https://api.openai.com/v1"}]}
+    environ = {"OPENAI_API_KEY": "sk-1"}
+    upstream = Upstreams(parse_config(config, "brimful.toml"), environ=environ).find(find_wire("openai"), "any")
+    model = upstream.resolve(default_registry(), "text-embedding-3-small")
+    usage = Usage(prompt=1_000_000, completion=0)
+    assert (usage_cost(model, usage, NOON), usage_cost(upstream.with_maker(model), usage, NOON)) == (
+        None,
+        Decimal("0.02"),
+    )
+
+
+@pytest.mark.parametrize("path", [CHAT, "/v1/completions"])
+def test_an_upstream_whose_price_is_not_known_does_not_stand_in(limited, upstream, path):
+    upstream.answers = [(503, {"error": {"message": "overloaded"}}), chat_answer()]
+    local = {"name": "one", "url": f"{upstream.address}/v1", "window": 8192, "limits": {"max_attempts": 1}}
+    dear = local | {"name": "two", "like": "my-own-model"}
+    client = limited({"dollars_per_day": 1}, upstreams=[local, dear, local | {"name": "three"}])
+    answer = client.post(path, json=HI | {"prompt": "Hi"})
+    assert (answer.status_code, answer.headers["x-brimful-upstream"]) == (200, "three")
+    upstream.answers = [(503, {"error": {"message": "overloaded"}})]
+    assert limited({"dollars_per_day": 1}, upstreams=[local, dear]).post(path, json=HI).status_code == 503
 
 
 def openai(kind, code):

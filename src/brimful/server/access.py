@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
-from typing import Final, Literal, Protocol, get_args
+from typing import Any, Final, Literal, Protocol, get_args
 from urllib.parse import urlsplit
 
 import msgspec
@@ -154,6 +154,16 @@ def require_model(client: Client, model: str) -> None:
     allowed = ", ".join(client.models)
     what = f"does not allow the model {model[:80]!r}" if model else "does not allow requests that name no model"
     raise ApiError("forbidden", f"this API key {what}; it allows {allowed}", code="model_not_allowed", param="model")
+
+
+def list_fallbacks(body: Mapping[str, Any]) -> list[str]:
+    """Return the models that may answer in place of the one that a request names. OpenRouter takes a list of them.
+
+    >>> list_fallbacks({"model": "gpt-4o", "models": ["gpt-4o", "o3"]}), list_fallbacks({"model": "gpt-4o"})
+    (['gpt-4o', 'o3'], [])
+    """
+    models = body.get("models")
+    return [str(name) for name in models if name] if isinstance(models, list) else []
 
 
 def may_use_policy(client: Client, policy: str) -> bool:

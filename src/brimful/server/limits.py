@@ -35,7 +35,7 @@ from brimful.records.limits import (
 )
 from brimful.records.own_calls import NANODOLLARS
 from brimful.records.reply import Reply, ReplyChunk
-from brimful.server.access import Client
+from brimful.server.access import Client, list_fallbacks
 from brimful.server.background import BackgroundTasks, log_failure
 from brimful.server.errors import ApiError
 from brimful.stores import Database
@@ -48,6 +48,8 @@ LOOKUP_SECONDS: Final = 5.0  # until limits are looked up again
 _STALE_SECONDS: Final = 60.0  # from here on, a request waits for that
 _MAX_LOOKUPS: Final = 100_000  # tenants, keys and users
 _ANSWER_TOKENS: Final = Completion().tokens  # if a request does not say how long its answer may be
+UNKNOWN_PRICE: Final = "unknown_price"
+"""The code of the error for a model without a known price, where dollars are limited."""
 _OWN_HARDWARE: Final = "ollama"  # its models cost nothing
 
 _Key = tuple[str, str, str]
@@ -133,6 +135,16 @@ class Admission:
         limits = (msgspec.structs.asdict(each.limits) for each in self._subjects)
         return any(value is not None for each in limits for name, value in each.items() if "requests" not in name)
 
+    @property
+    def _counts_dollars(self) -> bool:
+        limits = (each.limits for each in self._subjects)
+        return any(each.dollars_per_day is not None or each.dollars_per_month is not None for each in limits)
+
+    def require_one_price(self, body: Mapping[str, Any]) -> None:
+        """Reject a request that any of several models may answer, if dollars are limited: nobody knows which one."""
+        if self._counts_dollars and (models := list_fallbacks(body)):
+            raise _unknown_price(", ".join(models))
+
     async def count_request(self) -> None:
         """Count the request, if requests are limited."""
         amount = Amount(requests=1)
@@ -145,11 +157,8 @@ class Admission:
 
     async def reserve(self, model: ModelInfo, *, prompt: int, completion: int) -> Reservation:
         """Reserve what a request may use before it is sent; reject it if that is too much."""
-        in_dollars = any(
-            each.limits.dollars_per_day is not None or each.limits.dollars_per_month is not None
-            for each in self._subjects
-        )
-        pricing = Pricing(model=model, at=0.0 if self._limiter is None else self._limiter.now, in_dollars=in_dollars)
+        now = 0.0 if self._limiter is None else self._limiter.now
+        pricing = Pricing(model=model, at=now, in_dollars=self._counts_dollars)
         amount = pricing.amount(Usage(prompt=prompt, completion=completion))
         if amount is None:
             raise _unknown_price(model.id)
@@ -460,7 +469,7 @@ def _unknown_price(model: str) -> ApiError:
         f"the price of {preview(model)} is not known, so a limit in dollars cannot be kept: choose another model, or "
         "ask for a limit in tokens"
     )
-    return ApiError("forbidden", message, code="unknown_price", param="model")
+    return ApiError("forbidden", message, code=UNKNOWN_PRICE, param="model")
 
 
 def uncountable() -> ApiError:

@@ -153,11 +153,16 @@ def test_each_upstream_gets_what_fits_its_own_window(start_two, upstream, second
     assert (record["window"], record["model"]) == (2_048, "openai/gpt-4o")
 
 
-def test_if_a_request_does_not_fit_the_second_window_the_client_gets_the_error_of_the_first(start_two, upstream):
+def test_if_a_request_does_not_fit_the_second_window_the_client_gets_the_error_of_the_first(
+    start_two, upstream, caplog
+):
+    caplog.set_level(logging.WARNING, logger="brimful.server")
     upstream.answers = [DOWN]
     huge = {"model": "gpt-4o", "messages": [{"role": "system", "content": "tea " * 1_000}, *HI["messages"]]}
     answer = start_two({"window": 8_192}, {"window": 300}).post("/v1/chat/completions", json=huge)
     assert (answer.status_code, answer.json()) == DOWN
+    assert "context_length_exceeded" in caplog.messages[-1]
+    assert "rejected_by=brimful" in caplog.messages[-1]
 
 
 def test_an_overflow_is_rebuilt_and_not_sent_to_another(start_two, upstream, second):

@@ -9,12 +9,13 @@ from starlette.responses import Response
 
 from brimful.core.notice import Notice
 from brimful.errors import BudgetExceeded, ProviderError
-from brimful.server.access import Client, choose_policy, require_model
+from brimful.server.access import Client, choose_policy, list_fallbacks, require_model
 from brimful.server.background import BackgroundTasks
 from brimful.server.config import ModeName
 from brimful.server.endpoint import Handler, read_json_object
 from brimful.server.errors import ApiError
-from brimful.server.limits import Limiter
+from brimful.server.limits import UNKNOWN_PRICE, Limiter
+from brimful.server.logs import log_overflow
 from brimful.server.proxy.conversation import limited_user
 from brimful.server.proxy.exchange import CONTEXT_HEADER, Mode, Relay
 from brimful.server.proxy.request import POLICY_HEADER, ProxyRequest, decode_header
@@ -62,7 +63,8 @@ class ChatEndpoints:
             model, streams = wire.read_call(request.scope["path"], request.path_params, body)
             if "\0" in model:
                 raise ApiError("invalid", "model: contains a null character", param="model")
-            require_model(client, model)
+            for each in (model, *list_fallbacks(body)):
+                require_model(client, each)
             choose_policy(client, request.headers.get(POLICY_HEADER), param=POLICY_HEADER)
             upstreams = self._upstreams.find_all(wire, model)
             query = upstreams[0].query(request.url.query)
@@ -85,6 +87,7 @@ class ChatEndpoints:
             log_fields = request.scope["brimful"]
             log_fields |= {"mode": name, "model": model, "stream": streams}
             async with self._limiter.admit(client, limited_user(client, headers, body)) as admission:
+                admission.require_one_price(body)
                 incoming = msgspec.structs.replace(incoming, admission=admission)
                 response = await self._answer(incoming, name, mode, upstreams, log_fields)
             response.headers.update(admission.headers())
@@ -117,8 +120,12 @@ class ChatEndpoints:
                     raise
                 failed.append((upstream, error))
                 log_next_attempt(upstream, error)
-            except BudgetExceeded:
+            except BudgetExceeded as error:
                 if not failed:
+                    raise
+                log_overflow(error, log_fields)
+            except ApiError as error:
+                if not failed or error.code != UNKNOWN_PRICE:
                     raise
         raise failed[-1][1]
 

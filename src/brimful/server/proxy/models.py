@@ -73,7 +73,7 @@ class ModelResolver:
         """Return what is known about a model on an upstream."""
         server_model = None
         if upstream.config.window is None:
-            known = self._registry.resolve(upstream.config.like or name).known
+            known = upstream.resolve(self._registry, name).known
             server_model = await self._server_models.find(
                 upstream.connection, upstream.wire.provider, name, known=known
             )
@@ -99,7 +99,7 @@ class ModelResolver:
     def _model_info(self, upstream: Upstream, name: str, server_model: ServerModel | None) -> ModelInfo:
         """Return the registry entry: as configured, as the upstream really calls its only model, or by name."""
         real = self._registry.resolve(server_model.id) if server_model and server_model.only else None
-        info = self._registry.resolve(upstream.config.like or name)
+        info = upstream.resolve(self._registry, name)
         if real is not None and real.known and upstream.config.like is None:
             info = real
         runtime = "llama.cpp" if server_model and server_model.llama else info.runtime

@@ -19,10 +19,11 @@ from brimful.models.registry import Registry
 from brimful.providers import HttpResponse, HttpStream
 from brimful.providers.connection import split_tokens
 from brimful.records import Usage
-from brimful.server.access import Client, may_use_model, require_model
+from brimful.server.access import Client, list_fallbacks, may_use_model, require_model
 from brimful.server.endpoint import JSON, Upload, read_json_object, run_until_disconnect, wait_for_disconnect
 from brimful.server.errors import ApiError, has_extra_root, unknown_path
 from brimful.server.limits import (
+    UNKNOWN_PRICE,
     UNLIMITED,
     UNRESERVED,
     Admission,
@@ -124,14 +125,16 @@ class Passthrough:
         _require_models(request, client, body)
         wire, path = self._read_path(request)
         upstreams = self._upstreams.choose(wire, model, request.headers.get(UPSTREAM_HEADER, ""))
+        admission.require_one_price(body)
         if admission.counts_tokens and not (model and _COUNTABLE.fullmatch(request.scope["path"])):
             raise uncountable()
         attempts = upstreams if raw and not wire.find_state(body) else upstreams[:1]
+        failed: list[ProviderError] = []
         for upstream in attempts:
             renamed, _, sent = upstream.rename(path, body, raw, model)
             is_empty = not raw and request.method != "POST"
-            reservation = await self._reserve(upstream, model, body, raw, admission)
             try:
+                reservation = await self._reserve(upstream, model, body, raw, admission)
                 if client.models is not None and request.url.path in _MODEL_LISTS and is_empty:
                     listed = await _get(upstream, renamed + _query(request, upstream), request.headers)
                     return _list_allowed(client, listed)
@@ -142,8 +145,12 @@ class Passthrough:
             except ProviderError as error:
                 if upstream is attempts[-1] or not is_outage(error):
                     raise
+                failed.append(error)
                 log_next_attempt(upstream, error)
-        raise AssertionError("the last attempt returns or raises")  # pragma: no cover
+            except ApiError as error:
+                if not failed or error.code != UNKNOWN_PRICE:
+                    raise
+        raise failed[-1]
 
     async def upload(self, request: Request, client: Client, upload: Upload) -> Response:
         """Forward a request with any other body, such as a file, as it arrives."""
@@ -214,7 +221,7 @@ class Passthrough:
         return Response(msgspec.json.encode({"input_tokens": tokens}), media_type=JSON)
 
     def _count(self, upstream: Upstream, body: dict[str, Any]) -> int:
-        info = self._registry.resolve(upstream.config.like or _model_name(body))
+        info = upstream.resolve(self._registry, _model_name(body))
         return counter_for(info).prompt(read_incoming(body, upstream.wire.name).prompt).tokens
 
     async def _reserve(
@@ -223,10 +230,10 @@ class Passthrough:
         """Reserve what a request may use of the client's limits."""
         if not admission.counts_tokens:
             return UNRESERVED
-        info = self._registry.resolve(upstream.config.like or model)
-        info = msgspec.structs.replace(info, id=upstream.config.rename.get(model, model), wire=upstream.wire.provider)
+        name = upstream.config.rename.get(model, model)
+        info = msgspec.structs.replace(upstream.resolve(self._registry, name), id=name, wire=upstream.wire.provider)
         usage = await run_in_thread(estimate_usage, body, raw, upstream.wire, info)
-        return await admission.reserve(info, prompt=usage.prompt, completion=usage.completion)
+        return await admission.reserve(upstream.with_maker(info), prompt=usage.prompt, completion=usage.completion)
 
     def _read_path(self, request: Request) -> tuple[Wire, str]:
         """Return the wire format of a request, and its path at the upstream."""
@@ -453,15 +460,13 @@ def _model_name(body: Mapping[str, Any]) -> str:
 
 
 def _require_models(request: Request, client: Client, body: Mapping[str, Any]) -> None:
-    """Reject a request of a key that does not allow one of its models. OpenRouter takes a list of them as well.
+    """Reject a request of a key that does not allow one of its models.
 
     A request that runs a model which it does not name, such as that of a file, cannot be allowed.
     """
     if client.models is None:
         return
-    others = body.get("models")
-    named = [_model_name(body), _model_in_path(request), *(others if isinstance(others, list) else [])]
-    models = [str(name) for name in named if name]
+    models = [name for name in (_model_name(body), _model_in_path(request), *list_fallbacks(body)) if name]
     for model in models or ([""] if request.method in _BILLED_METHODS else []):
         require_model(client, model)
 

@@ -87,7 +87,8 @@ class ProxyRequest(msgspec.Struct, frozen=True, kw_only=True):
     async def reserve(self, context: Context) -> Reservation:
         """Reserve what its context and all answers that it asks for may use of the client's limits."""
         completion = self.wire.count_answers(self.body) * context.budget.completion
-        return await self.admission.reserve(context.inputs.model, prompt=context.tokens, completion=completion)
+        model = self.upstream.with_maker(context.inputs.model)
+        return await self.admission.reserve(model, prompt=context.tokens, completion=completion)
 
     @property
     def messages(self) -> list[Any]:

@@ -13,7 +13,9 @@ from urllib.parse import quote, unquote
 
 import msgspec
 
+from brimful.core.model import ModelInfo
 from brimful.errors import InvalidConfig, InvalidValue, ProviderError, ProviderTimeout, ProviderUnavailable
+from brimful.models.registry import Registry
 from brimful.private_files import find_secret, read_secret
 from brimful.providers import Connection, Dialect, HttpProvider, HttpStream, find_api_key, make_dialect
 from brimful.providers.address import get_base_url, get_route, parse_address, remove_version
@@ -159,6 +161,19 @@ class Upstream(msgspec.Struct, frozen=True, kw_only=True):
             return path, body, raw
         path, renamed = self.wire.write_model(path, body, name)
         return path, renamed, raw if renamed is body else msgspec.json.encode(renamed)
+
+    def resolve(self, registry: Registry, name: str) -> ModelInfo:
+        """Return a model by this upstream's own name for it; if that says nothing, by the name that clients use."""
+        if self.config.like is not None:
+            return registry.resolve(self.config.like)
+        names = (name, *(each for each, own in self.config.rename.items() if own == name))
+        found = [registry.resolve(each) for each in names]
+        return next((each for each in found if each.known), found[0])
+
+    def with_maker(self, model: ModelInfo) -> ModelInfo:
+        """Return a model for the price list, in which this server may have models that the registry does not know."""
+        server = None if model.known else find_server_by_url(self.config.url)
+        return model if server is None else msgspec.structs.replace(model, provider=(*server.makers, server.name)[0])
 
     @asynccontextmanager
     async def stream(
