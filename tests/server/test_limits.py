@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from decimal import Decimal
 
 import httpx2
@@ -19,7 +19,7 @@ from brimful.server.access import Client
 from brimful.server.app import create_app
 from brimful.server.background import BackgroundTasks
 from brimful.server.config import parse_config
-from brimful.server.limits import LOOKUP_SECONDS, Limiter
+from brimful.server.limits import LOOKUP_SECONDS, KnownLimits, Limiter
 from brimful.server.proxy.upstreams import Upstreams
 from brimful.stores import connect
 from brimful.testing import ScriptedServer
@@ -542,9 +542,9 @@ class Lookups:
         raise AssertionError((ceilings, amount))
 
 
-def make_limiter(database, clock, tasks):
+def make_limiter(database, clock, tasks, known=None):
     none = UsageLimits()
-    return Limiter(database, keys=none, users=none, tasks=tasks, clock=clock)
+    return Limiter(database, keys=none, users=none, known=known or KnownLimits(), tasks=tasks, clock=clock)
 
 
 def test_without_limits_no_request_waits_for_the_store(clock):
@@ -590,6 +590,33 @@ def test_if_the_store_fails_limits_that_are_known_stay_in_force(clock):
             await admit("ada")
 
     asyncio.run(story())
+
+
+@pytest.mark.parametrize(("key", "raises"), [("k1", pytest.raises(StoreUnavailable)), ("", nullcontext())])
+def test_if_the_store_never_answered_only_servers_without_keys_go_on(clock, key, raises):
+    database = Lookups()
+    database.fails = True
+    limiter = make_limiter(database, clock, BackgroundTasks())
+
+    async def admit():
+        with raises:
+            async with limiter.admit(Client(tenant="acme", key=key), "ada") as admission:
+                assert not admission.counts_tokens
+
+    asyncio.run(admit())
+
+
+def test_known_limits_stay_in_force_over_a_reload(clock):
+    database, tasks, known = Lookups(), BackgroundTasks(), KnownLimits()
+    database.own = {("user", "ada"): {"tokens_per_day": 0}}
+
+    async def counts_tokens():
+        async with make_limiter(database, clock, tasks, known).admit(Client(tenant="acme"), "ada") as admission:
+            return admission.counts_tokens
+
+    assert asyncio.run(counts_tokens())
+    database.fails = True
+    assert asyncio.run(counts_tokens())
 
 
 def test_refused_requests_are_counted_in_the_metrics(limited):

@@ -12,7 +12,9 @@ import pytest
 
 from brimful.errors import InvalidConfig
 from brimful.server.app import create_app
-from brimful.server.config import load_config
+from brimful.server.background import Shutdown
+from brimful.server.config import Config, load_config
+from brimful.server.reload import ReloadableApp
 from brimful.stores import connect
 from server.test_processes import workers_of
 from server.test_shutdown import CHAT, HI, running, stop
@@ -96,6 +98,36 @@ def test_a_wrong_file_changes_nothing(tmp_path, upstream, settings, reason):
         assert client.post(RELOAD).status_code == 200
         assert client.post(CHAT, json=HI).status_code == 200
     assert models_of(upstream) == ["old", "newer"]
+
+
+class Services:
+    """Services that cannot be used."""
+
+    shutdown = Shutdown()
+    app = None
+    routes = ()
+
+    async def warm_up(self):
+        raise InvalidConfig("brimful.toml", "upstreams", "cannot be used")
+
+    async def start(self):
+        raise AssertionError
+
+    async def close(self):
+        pass
+
+
+class Database:
+    """A database whose keys must not be read again."""
+
+    async def reload_keys(self):
+        raise AssertionError
+
+
+def test_keys_of_the_store_are_not_read_again_for_services_that_do_not_start():
+    app = ReloadableApp(Config(), lambda *_: Services(), Database(), read=Config, file="brimful.toml")
+    with pytest.raises(InvalidConfig, match="cannot be used"):
+        asyncio.run(app.reload())
 
 
 def test_settings_that_need_a_restart_are_named(tmp_path, upstream):

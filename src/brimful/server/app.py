@@ -50,7 +50,7 @@ from brimful.server.inspector.operation import EVENT_STREAM
 from brimful.server.inspector.operations import LOCAL_OPERATIONS, OPERATIONS, Inspector
 from brimful.server.inspector.served_models import ServedModels
 from brimful.server.inspector.sessions import Sessions
-from brimful.server.limits import Limiter
+from brimful.server.limits import KnownLimits, Limiter
 from brimful.server.limits import check_prices as check_limit_prices
 from brimful.server.logs import REQUEST_HEADER, begin_request, log_request
 from brimful.server.mcp import McpEndpoint
@@ -98,6 +98,7 @@ class Services:
         clock: Callable[[], float],
         database: Database,
         telemetry: Telemetry,
+        known_limits: KnownLimits,
         reload: Callable[[], Awaitable[tuple[str, ...]]],
     ) -> None:
         registry = _load_registry(config, file)
@@ -149,6 +150,7 @@ class Services:
             self._database,
             keys=config.limits.keys,
             users=config.limits.users,
+            known=known_limits,
             tasks=self._tasks,
             clock=clock,
         )
@@ -259,10 +261,12 @@ class Services:
             ),
         }
 
+    async def warm_up(self) -> None:
+        await asyncio.to_thread(self._models.warm_up, self._config)
+
     async def start(self) -> None:
         """Start with an open store."""
         set_cache_limit(self._config.cache_mb * MEBIBYTE)
-        await asyncio.to_thread(self._models.warm_up, self._config)
         self.telemetry.watch(self._database, lambda: self._tenants.engines)
         self._gauges = asyncio.create_task(self.telemetry.keep_current())
         if self._config.background_work and not self._database.read_only:
@@ -358,6 +362,7 @@ def create_app(
     """
     database = connect(config.store, replica=config.replica)
     telemetry = Telemetry(config.telemetry, _load_registry(config, file), clock=clock)
+    known_limits = KnownLimits()
 
     def build(config: Config, app: ReloadableApp) -> Services:
         return Services(
@@ -367,6 +372,7 @@ def create_app(
             clock=clock,
             database=database,
             telemetry=telemetry,
+            known_limits=known_limits,
             reload=app.reload_on_request,
         )
 

@@ -218,6 +218,17 @@ UNRESERVED: Final = Reservation(UNLIMITED, (), Amount(), None)
 """The reservation of a request whose tokens are not limited."""
 
 
+class KnownLimits:
+    """What was found in the store, and when: which tenants have limits of single keys and users, and those limits.
+
+    It outlives a reload of the configuration.
+    """
+
+    def __init__(self) -> None:
+        self.tenants: LRU[str, tuple[bool, float]] = LRU(max_entries=_MAX_LOOKUPS)
+        self.own: LRU[_Key, tuple[_OwnLimits, float]] = LRU(max_entries=_MAX_LOOKUPS)
+
+
 class Limiter:
     """Finds the limits of keys and users, and holds requests to them.
 
@@ -230,15 +241,15 @@ class Limiter:
         *,
         keys: UsageLimits,
         users: UsageLimits,
+        known: KnownLimits,
         tasks: BackgroundTasks,
         clock: Callable[[], float],
     ) -> None:
         self._database = database
+        self._known = known
         self.defaults: Mapping[LimitedKind, UsageLimits] = {"key": keys, "user": users}
         self._tasks = tasks
         self._clock = clock
-        self._limited: LRU[str, tuple[bool, float]] = LRU(max_entries=_MAX_LOOKUPS)
-        self._own: LRU[_Key, tuple[_OwnLimits, float]] = LRU(max_entries=_MAX_LOOKUPS)
 
     @property
     def now(self) -> float:
@@ -278,7 +289,7 @@ class Limiter:
             log_failure("settling what a request used of its limits", error)
 
     async def _find_subjects(self, client: Client, user: str | None) -> tuple[Subject, ...]:
-        has_own = await self._has_own(client.tenant)
+        has_own = await self._has_own(client)
         names: list[tuple[LimitedKind, str]] = [("key", client.key)]
         if user:
             names.append(("user", user))
@@ -291,34 +302,40 @@ class Limiter:
                 found.append(Subject(kind=kind, name=name, limits=limits))
         return tuple(found)
 
-    async def _has_own(self, tenant: str) -> bool:
+    async def _has_own(self, client: Client) -> bool:
         """Return whether limits were set for a key or a user. Requests go on meanwhile, unless it is long ago."""
-        now = self._clock()
-        value, at = self._limited.get(tenant, (False, -math.inf))
+        tenant, now = client.tenant, self._clock()
+        known = self._known.tenants.get(tenant)
+        if known is None:  # with API keys, all requests need the store
+            return await self._look_up(tenant, default=None if client.key else False)
+        value, at = known
         if 0 <= now - at < LOOKUP_SECONDS:
             return value
         if not 0 <= now - at < _STALE_SECONDS:
             return await self._look_up(tenant, default=value)
-        self._limited[tenant] = (value, now)
+        self._known.tenants[tenant] = (value, now)
         self._tasks.start(self._look_up(tenant, default=value), "looking up limits")
         return value
 
-    async def _look_up(self, tenant: str, *, default: bool) -> bool:
+    async def _look_up(self, tenant: str, *, default: bool | None) -> bool:
+        """Return whether limits were set, or the default if the store fails. Without a default, that is an error."""
         try:
             value = await self._database.limits(tenant).has_own()
         except StoreError as error:
+            if default is None:
+                raise
             log_failure("looking up limits", error)
             value = default
-        self._limited[tenant] = (value, self._clock())
+        self._known.tenants[tenant] = (value, self._clock())
         return value
 
     async def _find_own(self, tenant: str, kind: LimitedKind, name: str) -> _OwnLimits:
         now = self._clock()
-        cached = self._own.get((tenant, kind, name))
+        cached = self._known.own.get((tenant, kind, name))
         if cached is not None and 0 <= now - cached[1] < LOOKUP_SECONDS:
             return cached[0]
         limits = await self._database.limits(tenant).find(kind, name)
-        self._own[tenant, kind, name] = (limits, now)
+        self._known.own[tenant, kind, name] = (limits, now)
         return limits
 
 

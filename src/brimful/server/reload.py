@@ -45,6 +45,9 @@ class RunningServices(Protocol):
     def routes(self) -> list[BaseRoute]:
         """The routes of the app."""
 
+    async def warm_up(self) -> None:
+        """Load what requests need. It may fail, and changes nothing that others use."""
+
     async def start(self) -> None:
         """Start background work."""
 
@@ -152,6 +155,7 @@ class ReloadableApp:
     async def open(self) -> AsyncGenerator[None, None]:
         """Open the store and start; at the end, wait for running requests and pending writes, and close everything."""
         async with self._database:
+            await self._current.services.warm_up()
             await self._current.services.start()
             yield
             async with self._reloading:
@@ -181,6 +185,7 @@ class ReloadableApp:
             config, names = await asyncio.to_thread(reread_config, self._config, self._read, self._file)
             services = await asyncio.to_thread(self._build, config, self)
             try:
+                await services.warm_up()
                 await self._database.reload_keys()
                 await services.start()
             except BaseException:

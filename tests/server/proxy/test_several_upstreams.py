@@ -172,18 +172,19 @@ def test_an_overflow_is_rebuilt_and_not_sent_to_another(start_two, upstream, sec
     assert not second.requests
 
 
-def test_lists_of_models_and_counts_that_are_not_supported_are_answers(start, upstream):
-    upstream.answers = [DOWN, DOWN, (501, {"error": {"message": "not implemented"}})]
+def test_only_a_model_ends_the_rest_of_an_upstream(start, upstream):
+    upstream.answers = [DOWN, (501, {"error": {"message": "not implemented"}}), {"ok": True}, chat_answer()]
     client = start(upstreams=[{"name": "one", "url": upstream.address} | QUICK])
 
     def state():
         return client.get("/ready").json()["upstreams"]["one"]
 
-    for method, path in (("GET", "/v1/models"), ("POST", "/v1/messages/count_tokens")):
-        client.post("/v1/embeddings", json={"model": "gpt-4o", "input": "tea"})
-        assert state() == "fails"
+    client.post("/v1/embeddings", json={"model": "gpt-4o", "input": "tea"})
+    for method, path in (("GET", "/v1/models"), ("POST", "/v1/messages/count_tokens"), ("GET", "/v1/files")):
         assert client.request(method, path, json=None if method == "GET" else HI).is_success
-        assert state() == "answers"
+        assert state() == "fails"
+    assert client.post("/v1/chat/completions", json=HI).is_success
+    assert state() == "answers"
 
 
 def test_embeddings_have_a_second_upstream_and_what_a_provider_stored_has_none(start_two, upstream, second, caplog):

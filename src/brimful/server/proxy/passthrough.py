@@ -211,7 +211,7 @@ class Passthrough:
         path, body, raw = upstream.rename(get_paths(wire).at_upstream(request.scope["path"]), body, raw, model)
         path += _query(request, upstream)
         try:
-            with upstream_errors(upstream):
+            with upstream_errors(upstream, runs_model=False):
                 headers = upstream.headers(request.headers)
                 return _unchanged(await upstream.connection.post(path, raw, headers=headers))
         except ProviderError as error:
@@ -420,7 +420,7 @@ async def _list_models(upstream: Upstream, headers: Mapping[str, str]) -> list[d
 
 
 async def _get(upstream: Upstream, path: str, headers: Mapping[str, str]) -> HttpResponse:
-    with upstream_errors(upstream):
+    with upstream_errors(upstream, runs_model=False):
         return await upstream.connection.get(path, headers=upstream.headers(headers))
 
 

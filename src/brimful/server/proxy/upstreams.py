@@ -186,9 +186,11 @@ class Upstream(msgspec.Struct, frozen=True, kw_only=True):
         on_sent: Callable[[], None] = ignore_sent,
     ) -> AsyncGenerator[HttpStream, None]:
         """Send a request, and yield the response as it arrives; its errors are prepared for the client."""
-        with upstream_errors(self):
+        runs_model = method == "POST"
+        with upstream_errors(self, runs_model=runs_model):
             async with self.connection.stream(path, body, method=method, headers=headers, on_sent=on_sent) as stream:
-                self.health.note_answer()  # a stream may go on for minutes
+                if runs_model:
+                    self.health.note_answer()  # a stream may go on for minutes
                 yield stream
 
     def requests_usage(self, mode: ModeName, *, is_limited: bool = False) -> bool:
@@ -243,17 +245,18 @@ def get_response_headers(headers: Mapping[str, str]) -> dict[str, str]:
 
 
 @contextmanager
-def upstream_errors(upstream: Upstream) -> Iterator[None]:
+def upstream_errors(upstream: Upstream, *, runs_model: bool = True) -> Iterator[None]:
     """Context manager that notes whether an upstream answers, and prepares its errors for the client.
 
-    Errors about our own key are reworded.
+    A list of models may still come while no model answers, so a request that does not run one ends no rest. Errors
+    about our own key are reworded.
     """
     try:
         yield
     except ProviderError as error:
         if is_outage(error):
             upstream.health.note_outage(error)
-        elif error.status is not None:
+        elif error.status is not None and runs_model:
             upstream.health.note_answer()
         error.headers = get_response_headers(error.headers) if error.headers else {}
         if error.status != _KEY_REFUSED or upstream.config.authorization == "client":
@@ -262,7 +265,8 @@ def upstream_errors(upstream: Upstream) -> Iterator[None]:
         why = f"wants an API key, {describe_missing_key(key)}" if key else "rejected this server's API key"
         raise ApiError("upstream", f"the upstream {name!r} {why} ({error.status})") from None
     else:
-        upstream.health.note_answer()
+        if runs_model:
+            upstream.health.note_answer()
 
 
 def describe_missing_key(variable: str) -> str:
