@@ -61,11 +61,13 @@ def test_limits_are_described_with_what_was_used(database, run):
     limits = database.limits("acme")
     own = run(limits.set_own("user", "ada", {"tokens_per_day": 100}))
     run(limits.reserve(of_ada(DAY), Amount(requests=1, tokens=60, nanodollars=250_000_000)))
-    found = run(limits.in_use(own, now=NOON))
+    removed = OwnLimits(kind="user", name="", limits={})
+    bob = run(limits.set_own("user", "bob", {}))
+    found, nobody, unused = run(limits.in_use([own, removed, bob], now=NOON))
     assert (found.kind, found.name, found.limits) == ("user", "ada", {"tokens_per_day": 100})
     assert found.used["day"] == Used(requests=1, tokens=60, dollars=0.25)
-    removed = OwnLimits(kind="user", name="", limits={})
-    assert run(limits.in_use(removed, now=NOON)).used == {}
+    assert (nobody.used, unused.used["day"]) == ({}, Used(requests=0, tokens=0, dollars=0.0))
+    assert run(limits.in_use([], now=NOON)) == []
 
 
 def test_a_bill_takes_the_place_of_a_reservation(database, run):

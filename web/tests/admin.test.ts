@@ -25,6 +25,7 @@ test("each limit is a row with what was used of it", () => {
       { kind: "user", name: "ada", limits: { tokens_per_day: 2000, dollars_per_month: null }, used: { day: { requests: 3, tokens: 500, dollars: 0.1 } } },
       { kind: "user", name: "", limits: { requests_per_minute: 5 }, used: {} },
     ],
+    next: null,
     defaults: { key: {}, user: {} },
   };
   expect(limitRows(list)).toEqual([

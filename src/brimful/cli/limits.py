@@ -100,7 +100,7 @@ def set_limits(  # noqa: PLR0913 - one argument per limit
         if kind == "key" and name not in {each.id for each in await database.api_keys(tenant).list_keys()}:
             raise Failure(f"there is no API key {name!r}; see `brimful api-key list`")
         limits = database.limits(tenant)
-        return [await limits.in_use(await limits.set_own(kind, name, changes), now=time.time())]
+        return await limits.in_use([await limits.set_own(kind, name, changes)], now=time.time())
 
     _show(with_database(change, db, new=True), as_json=as_json)
 
@@ -125,9 +125,9 @@ def list_limits(
     async def look_up(database: "Database") -> "list[LimitsInUse]":
         limits = database.limits(tenant)
         if subject is None:
-            return [await limits.in_use(each, now=time.time()) for each in await limits.list_own()]
+            return await limits.in_use(await limits.list_own(), now=time.time())
         own = OwnLimits(kind=subject[0], name=subject[1], limits=await limits.find(*subject))
-        return [await limits.in_use(own, now=time.time())]
+        return await limits.in_use([own], now=time.time())
 
     _show(with_database(look_up, db), as_json=as_json)
 

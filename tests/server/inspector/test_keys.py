@@ -152,3 +152,30 @@ def test_limits_are_listed_with_what_was_used(make_client, tmp_path):
     assert (own["kind"], own["name"]) == ("user", "ada")
     assert own["limits"] == {"requests_per_minute": 5, "dollars_per_day": None}
     assert own["used"]["minute"]["requests"] == 1
+
+
+@pytest.mark.parametrize(("path", "name"), [("keys", "name"), ("limits", "name"), ("statistics", "key")])
+def test_long_lists_come_in_pages(make_client, tmp_path, path, name):
+    client, users = make_client(), ["ada", "bob", "eve"]
+
+    async def fill():
+        async with connect(store_of(tmp_path)) as database:
+            for at, user in enumerate(users, 2):
+                await database.limits("acme").set_own("user", user, {"tokens_per_day": 1_000_000})
+                await database.api_keys("acme").create(name=user, scopes=("read",), at=at)
+
+    def page(**query):
+        by = {"by": "user"} if path == "statistics" else {}
+        found = client.get(f"{ROOT}/{path}", params=by | query).json()
+        return [each[name] for each in found[path]], found["next"]
+
+    asyncio.run(fill())
+    for user in users if path == "statistics" else ():
+        body = {"model": "gpt-4o", "messages": [{"role": "user", "content": "Hi"}], "user": user}
+        assert client.post("/v1/chat/completions", json=body).status_code == 200
+    while len(page()[0]) < len(users):
+        pass  # they are recorded after the answer
+    names, _ = whole = page()
+    assert whole == (["mine", *users] if path == "keys" else users, None)
+    assert page(limit=2) == (names[:2], 2)
+    assert page(limit=2, after=2) == (names[2:], None)

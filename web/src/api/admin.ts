@@ -15,6 +15,8 @@ export interface ApiKey {
 
 export interface ApiKeys {
   keys: ApiKey[];
+  /** Continues the list; null at its end. */
+  next: number | null;
 }
 
 export interface ServerStatus {
@@ -58,5 +60,6 @@ export interface LimitsInUse {
 
 export interface LimitList {
   limits: LimitsInUse[];
+  next: number | null;
   defaults: Record<"key" | "user", Limits>;
 }

@@ -53,5 +53,6 @@ export interface OwnSpending {
 
 export interface StatisticsList {
   statistics: Statistics[];
+  next: number | null;
   own_calls: OwnSpending;
 }

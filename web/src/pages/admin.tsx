@@ -18,25 +18,31 @@ import { Heading, Loaded } from "../ui/states";
 const GROUPS = [["key", "key"], ["user", "user"], ["model", "model"]] as const;
 const TIMES = [["24h", "last 24 hours"], ["7d", "last 7 days"], ["30d", "last 30 days"]] as const;
 const STATES = { answers: "good", fails: "bad", untried: "muted" } as const;
+const MOST = 1_000; // keys and limits, which are one page
 const MEGABYTE = 1_000_000;
 
 export function AdminPage() {
   const may = useFeatures().data;
   const status = useResource<ServerStatus>(may?.admin ? "/status" : null);
-  const keys = useResource<ApiKeys>(may?.keys ? "/keys" : null);
-  const limits = useResource<LimitList>(may?.limits ? "/limits" : null);
+  const keys = useResource<ApiKeys>(may?.keys ? `/keys?limit=${MOST}` : null);
+  const limits = useResource<LimitList>(may?.limits ? `/limits?limit=${MOST}` : null);
   const jobs = useResource<Jobs>(may?.admin ? "/jobs" : null);
   const names = useMemo(() => new Map(keys.data?.keys.map((key) => [key.id, key.name])), [keys.data]);
   return (
     <>
       <Heading title="Admin" />
       {may?.admin && <Part id="server" title="Server" of={status}>{(found) => <Server of={found} />}</Part>}
-      {may?.keys && <Part id="keys" title="API keys" of={keys}>{(found) => <Keys keys={found.keys} />}</Part>}
+      {may?.keys && <Part id="keys" title="API keys" of={keys}>{(found) => <><Keys keys={found.keys} /><First of={found} /></>}</Part>}
       <Spend names={names} />
-      {may?.limits && <Part id="limits" title="Limits" of={limits}>{(found) => <Limits of={found} />}</Part>}
+      {may?.limits && <Part id="limits" title="Limits" of={limits}>{(found) => <><Limits of={found} /><First of={found} /></>}</Part>}
       {may?.admin && <Part id="jobs" title="Background jobs" of={jobs}>{(found) => <JobTable jobs={found.jobs} />}</Part>}
     </>
   );
+}
+
+/** Says that a list is longer than what is shown of it. */
+function First({ of }: { of: { next: number | null } }) {
+  return of.next === null ? null : <p class="muted">Only the first {whole(of.next)} are shown.</p>;
 }
 
 function Part<T>({ id, title, of, children }: { id: string; title: string; of: Resource<T>; children: (data: T) => ComponentChildren }) {
@@ -92,11 +98,11 @@ function Keys({ keys }: { keys: ApiKey[] }) {
 function Spend({ names }: { names: Map<string, string> }) {
   const search = route.value.query;
   const [by, last] = [search.get("by") ?? "key", search.get("last") ?? "30d"];
-  const found = useResource<StatisticsList>(`/statistics${query({ by, last })}`, { keep: true });
+  const found = useResource<StatisticsList>(`/statistics${query({ by, last, limit: 10 * MOST })}`, { keep: true });
   const name = (row: Statistics) => (by === "key" && names.get(row.key)) || row.key || "none";
   return (
     <Part id="spend" title="Spend" of={found}>
-      {({ statistics }) => (
+      {({ statistics, next }) => (
         <>
           <div class="filters">
             <Choice label="By" value={by} options={GROUPS} onInput={(value) => setQuery({ by: value })} />
@@ -116,6 +122,7 @@ function Spend({ names }: { names: Map<string, string> }) {
               rows={[...statistics].sort((a, b) => (b.cost ?? 0) - (a.cost ?? 0) || b.answers.prompt - a.answers.prompt)}
             />
           )}
+          <First of={{ next }} />
         </>
       )}
     </Part>

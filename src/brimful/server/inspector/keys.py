@@ -8,7 +8,7 @@ from brimful.records.limits import LimitedKind, LimitsInUse, UsageLimits
 from brimful.server.access import Client
 from brimful.server.errors import ApiError
 from brimful.server.inspector.operation import Call
-from brimful.server.inspector.queries import KeyBody
+from brimful.server.inspector.queries import KeyBody, PageQuery, cut_page
 from brimful.server.inspector.views import View, to_view
 from brimful.server.limits import Limiter
 from brimful.server.tenants import Tenants
@@ -16,9 +16,10 @@ from brimful.stores import ApiKey, ApiKeys
 
 
 class KeyList(View, frozen=True, kw_only=True):
-    """All API keys of the tenant, oldest first, without their secrets."""
+    """API keys of the tenant, oldest first, without their secrets. `next` continues the list; null at its end."""
 
     keys: tuple[ApiKey, ...]
+    next: int | None
 
 
 class NewKey(ApiKey, frozen=True, kw_only=True):
@@ -35,9 +36,13 @@ class RevokedKey(View, frozen=True, kw_only=True):
 
 
 class LimitList(View, frozen=True, kw_only=True):
-    """Limits of single keys and users, with what they used, and the limits of all others by kind: `key` and `user`."""
+    """Limits of single keys and users, with what they used, and the limits of all others by kind: `key` and `user`.
+
+    `next` continues the list; null at its end.
+    """
 
     limits: tuple[LimitsInUse, ...]
+    next: int | None
     defaults: dict[LimitedKind, UsageLimits]
 
 
@@ -50,7 +55,10 @@ class Keys:
         self._clock = clock
 
     async def list_all(self, call: Call) -> KeyList:
-        return KeyList(keys=tuple(await self._keys(call).list_keys()))
+        query: PageQuery = call.query
+        keys = await self._keys(call).list_keys(after=query.after, limit=query.limit + 1)
+        page, following = cut_page(keys, query)
+        return KeyList(keys=page, next=following)
 
     async def create(self, call: Call) -> NewKey:
         """Make a key. What the body leaves out is limited as the key that asks."""
@@ -80,9 +88,11 @@ class Keys:
 
     async def list_limits(self, call: Call) -> LimitList:
         """Return limits, and what was used of them."""
-        limits, now = self._tenants.database.limits(call.tenant), self._clock()
-        found = [await limits.in_use(own, now=now) for own in await limits.list_own()]
-        return LimitList(limits=tuple(found), defaults=dict(self._limiter.defaults))
+        query: PageQuery = call.query
+        limits = self._tenants.database.limits(call.tenant)
+        page, following = cut_page(await limits.list_own(after=query.after, limit=query.limit + 1), query)
+        found = await limits.in_use(page, now=self._clock())
+        return LimitList(limits=tuple(found), next=following, defaults=dict(self._limiter.defaults))
 
     def _keys(self, call: Call) -> ApiKeys:
         """Return the keys of the tenant. Without a key of its own, a client cannot be trusted with them."""

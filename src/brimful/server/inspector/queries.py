@@ -1,6 +1,7 @@
 """Schemas of queries and bodies."""
 
-from typing import Annotated, Any, Literal
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -13,9 +14,11 @@ from brimful.records.memory import MemoryState
 from brimful.server.access import Scope
 from brimful.wires.registry import IncomingWire
 
+T = TypeVar("T")
 _Name = Annotated[str, Meta(min_length=1, max_length=1_000)]
 _PageSize = Annotated[int, Meta(ge=1, le=1_000, description="Page size.")]
 _Number = Annotated[int, Meta(ge=0, le=2**53 - 1)]
+_After = Annotated[_Number, Meta(description="`next` of the previous page.")]
 _Tokens = Annotated[int, Meta(ge=1, le=2**40)]
 _Duration = Annotated[
     str,
@@ -81,7 +84,10 @@ class RecallQuery(Input, frozen=True, kw_only=True):
 
 
 class StatisticsQuery(Input, frozen=True, kw_only=True):
-    """The period: the `last` minutes, hours or days (`24h`), or from `since` to `until` in Unix time."""
+    """The period: the `last` minutes, hours or days (`24h`), or from `since` to `until` in Unix time.
+
+    `limit` is the largest number of groups.
+    """
 
     last: _Duration | None = None
     since: float | None = None
@@ -91,6 +97,8 @@ class StatisticsQuery(Input, frozen=True, kw_only=True):
     user: _Name | None = None
     key: Annotated[_Name, Meta(description="The id of an API key.")] | None = None
     by: Literal["", "day", "hour", "model", "policy", "persona", "user", "key"] = ""
+    after: _After = 0
+    limit: Annotated[int, Meta(ge=1, le=10_000, description="Page size.")] = 1_000
 
 
 class ModelQuery(Input, frozen=True, kw_only=True):
@@ -111,6 +119,22 @@ class TenantsQuery(Input, frozen=True, kw_only=True):
 
     after: Annotated[str, Meta(max_length=1_000, description="`next` of the previous page.")] = ""
     limit: _PageSize = 100
+
+
+class PageQuery(Input, frozen=True, kw_only=True):
+    """Page through a list."""
+
+    after: _After = 0
+    limit: _PageSize = 100
+
+
+def cut_page(rows: Sequence[T], query: PageQuery | StatisticsQuery) -> tuple[tuple[T, ...], int | None]:
+    """Return a page of the rows from `query.after` on, and where the next one begins; None at the end.
+
+    >>> cut_page("abc", PageQuery(after=4, limit=2)), cut_page("ab", PageQuery(limit=2))
+    ((('a', 'b'), 6), (('a', 'b'), None))
+    """
+    return tuple(rows[: query.limit]), query.after + query.limit if len(rows) > query.limit else None
 
 
 class KeyBody(Input, frozen=True, kw_only=True):

@@ -7,7 +7,7 @@ from brimful.records.own_calls import OwnSpending
 from brimful.records.statistics import Statistics
 from brimful.server.errors import ApiError
 from brimful.server.inspector.operation import Call
-from brimful.server.inspector.queries import StatisticsQuery
+from brimful.server.inspector.queries import StatisticsQuery, cut_page
 from brimful.server.inspector.views import View, find_spending, to_view
 from brimful.server.tenants import Tenants
 from brimful.threads import run_in_thread
@@ -24,9 +24,13 @@ class StatisticsView(Statistics, frozen=True, kw_only=True):
 
 
 class StatisticsList(View, frozen=True, kw_only=True):
-    """Statistics of a period, one per group, and what the tenant's own calls of models spent since its first day."""
+    """Statistics of a period, one per group, and what the tenant's own calls of models spent since its first day.
+
+    `next` continues the list of groups; null at its end.
+    """
 
     statistics: tuple[StatisticsView, ...]
+    next: int | None
     own_calls: OwnSpending
 
 
@@ -51,9 +55,10 @@ class StatisticsEndpoint:
             key=query.key,
             by=query.by,
         )
-        views = await run_in_thread(lambda: list(map(_statistics_view, groups)))
+        page, following = cut_page(groups[query.after :], query)
+        views = await run_in_thread(lambda: tuple(map(_statistics_view, page)))
         spent = await self._tenants.store(call.tenant).own_spending(now=self._clock(), since=since)
-        return StatisticsList(statistics=tuple(views), own_calls=spent)
+        return StatisticsList(statistics=views, next=following, own_calls=spent)
 
     def _since(self, query: StatisticsQuery) -> float | None:
         if query.last is None:

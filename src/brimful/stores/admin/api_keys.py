@@ -21,7 +21,8 @@ _SECRET_BYTES: Final = 32  # random bytes; too many to guess, so a plain digest 
 _SCOPES_OF_ALL: Final = frozenset({"admin", "metrics", "keys"})  # what they show is about all users
 _USE_SECONDS: Final = 60.0  # the time of last use is as precise as this, so that most requests write nothing
 _COLUMNS: Final = "id, name, scopes, created, revoked, user_id, expires, models, policies, used"
-_LIST: Final = f"SELECT {_COLUMNS} FROM api_keys WHERE tenant = :tenant ORDER BY created, id"  # noqa: S608 - constant
+_ORDER: Final = "ORDER BY created, id LIMIT :limit OFFSET :after"
+_LIST: Final = f"SELECT {_COLUMNS} FROM api_keys WHERE tenant = :tenant {_ORDER}"  # noqa: S608 - constant
 _FIND: Final = f"SELECT {_COLUMNS}, digest FROM api_keys WHERE tenant = :tenant AND id = :id"  # noqa: S608
 _USE: Final = "UPDATE api_keys SET used = :at WHERE tenant = :tenant AND id = :id AND (used IS NULL OR used <= :before)"
 
@@ -118,9 +119,9 @@ class ApiKeys(Transactions):
         tenant = base64.urlsafe_b64encode(self.tenant.encode()).decode().rstrip("=")
         return key, f"{PREFIX}{tenant}.{id}.{secret}"
 
-    async def list_keys(self) -> list[ApiKey]:
-        """Return all keys, oldest first."""
-        found = await self._read(lambda session: session.rows(_LIST))
+    async def list_keys(self, *, after: int = 0, limit: int = validation.MAX_INTEGER) -> list[ApiKey]:
+        """Return keys, oldest first: `limit` of them `after` so many others."""
+        found = await self._read(lambda session: session.rows(_LIST, after=after, limit=limit))
         return [_decode_key(self.tenant, row) for row in found]
 
     async def revoke(self, id: str, *, at: float) -> bool:

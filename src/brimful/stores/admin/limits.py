@@ -39,7 +39,10 @@ _MAX_AMOUNT: Final = 1_000_000_000_000  # tokens or nanodollars of a request; su
 _OLD_SECONDS: Final[dict[Period, int]] = {"minute": 3_600, "day": 3 * 86_400, "month": 62 * 86_400}
 """After which a counter is deleted, counted from the beginning of its period. Requests may take some minutes."""
 _FIND: Final = "SELECT kind, name, limits FROM usage_limits WHERE tenant = :tenant AND subject IN :subjects"
-_LIST: Final = "SELECT kind, name, limits FROM usage_limits WHERE tenant = :tenant ORDER BY kind, name, subject"
+_LIST: Final = """
+SELECT kind, name, limits FROM usage_limits WHERE tenant = :tenant ORDER BY kind, name, subject
+LIMIT :limit OFFSET :after
+"""
 _SET: Final = """
 INSERT INTO usage_limits (tenant, subject, kind, name, limits) VALUES (:tenant, :subject, :kind, :name, :limits)
 ON CONFLICT (tenant, subject) DO NOTHING
@@ -47,8 +50,8 @@ ON CONFLICT (tenant, subject) DO NOTHING
 _FORGET: Final = "UPDATE usage_limits SET name = '' WHERE tenant = :tenant AND subject IN :subjects"
 _REMOVE: Final = "DELETE FROM usage_limits WHERE tenant = :tenant AND subject IN :subjects"
 _USED: Final = """
-SELECT requests, tokens, nanodollars, reserved_tokens, reserved_nanodollars FROM limit_counters
-WHERE tenant = :tenant AND period = :period AND start = :start AND subject = :subject
+SELECT subject, requests, tokens, nanodollars, reserved_tokens, reserved_nanodollars FROM limit_counters
+WHERE tenant = :tenant AND period = :period AND start = :start AND subject IN :subjects
 """
 _ADD: Final = """
 INSERT INTO limit_counters (tenant, period, start, subject, requests, tokens, nanodollars,
@@ -105,9 +108,9 @@ def _find(session: Session, kind: LimitedKind, name: str) -> dict[LimitName, flo
     return {} if row is None else _decode(*row).limits
 
 
-def _list_own(session: Session) -> list[OwnLimits]:
-    """Return all limits that were set for a key or a user."""
-    return [_decode(*row) for row in session.rows(_LIST)]
+def _list_own(session: Session, *, after: int = 0, limit: int = MAX_INTEGER) -> list[OwnLimits]:
+    """Return limits that were set for a key or a user, in order of name: `limit` of them `after` so many others."""
+    return [_decode(*row) for row in session.rows(_LIST, after=after, limit=limit)]
 
 
 def _set_own(session: Session, kind: LimitedKind, name: str, changes: LimitChanges) -> OwnLimits:
@@ -130,17 +133,25 @@ def _remove_own(session: Session, kind: LimitedKind, name: str) -> bool:
 def _used(session: Session, kind: LimitedKind, name: str, *, now: float) -> dict[Period, PeriodUsage]:
     """Return what a key or a user has used in this minute, on this day and in this month."""
     subject = _address(session, kind, name)
-    return {period: _read(session, period, period_start(period, now), subject) for period in PERIODS}
+    return {period: _read(session, period, period_start(period, now), [subject])[0] for period in PERIODS}
 
 
-def _in_use(session: Session, own: OwnLimits, *, now: float) -> LimitsInUse:
-    """Return limits with their usage. Nothing is known of a user who was removed."""
-    used = _used(session, own.kind, own.name, now=now) if own.name else {}
-    sums = {
-        period: Used(requests=each.requests, tokens=each.tokens, dollars=each.nanodollars / NANODOLLARS)
-        for period, each in used.items()
+def _in_use(session: Session, limits: Sequence[OwnLimits], *, now: float) -> list[LimitsInUse]:
+    """Return limits with their usage. Nothing is known of users who were removed."""
+    known = [own for own in limits if own.name]
+    subjects = [_address(session, own.kind, own.name) for own in known]
+    columns = [_read(session, period, period_start(period, now), subjects) for period in PERIODS]
+    used = {
+        (own.kind, own.name): {
+            period: Used(requests=each.requests, tokens=each.tokens, dollars=each.nanodollars / NANODOLLARS)
+            for period, each in zip(PERIODS, sums, strict=True)
+        }
+        for own, *sums in zip(known, *columns, strict=True)
     }
-    return LimitsInUse(kind=own.kind, name=own.name, limits=own.limits, used=sums)
+    return [
+        LimitsInUse(kind=own.kind, name=own.name, limits=own.limits, used=used.get((own.kind, own.name), {}))
+        for own in limits
+    ]
 
 
 def _reserve(session: Session, ceilings: Sequence[Ceiling], amount: Amount) -> list[tuple[Ceiling, PeriodUsage]]:
@@ -171,7 +182,7 @@ def _reserve(session: Session, ceilings: Sequence[Ceiling], amount: Amount) -> l
             else None
         )
         if row is None:
-            used = _read(session, ceiling.period, ceiling.start, subject)
+            [used] = _read(session, ceiling.period, ceiling.start, [subject])
             raise LimitExceededError(ceiling, ceiling.find_exceeded(used, amount) or "tokens", used)
         used = PeriodUsage(**dict(zip(PeriodUsage.__struct_fields__, row, strict=True)))
         sums.append((ceiling, used))
@@ -252,9 +263,12 @@ def _order(session: Session, ceilings: Iterable[Ceiling]) -> list[tuple[str, Cei
     return sorted(found, key=lambda each: (each[0], each[1].period, each[1].start))
 
 
-def _read(session: Session, period: Period, start: int, subject: str) -> PeriodUsage:
-    row = session.row(_USED, period=period, start=start, subject=subject)
-    return PeriodUsage(**dict(zip(PeriodUsage.__struct_fields__, row or (0, 0, 0, 0, 0), strict=True)))
+def _read(session: Session, period: Period, start: int, subjects: Sequence[str]) -> list[PeriodUsage]:
+    """Return what each of these keys and users has used in a period."""
+    rows = session.rows(_USED, period=period, start=start, subjects=list(subjects)) if subjects else []
+    names = PeriodUsage.__struct_fields__
+    found = {subject: PeriodUsage(**dict(zip(names, used, strict=True))) for subject, *used in rows}
+    return [found.get(subject, PeriodUsage()) for subject in subjects]
 
 
 def _limits(ceiling: Ceiling) -> tuple[int | None, int | None, int | None]:
