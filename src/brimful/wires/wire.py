@@ -178,9 +178,9 @@ def count_answers(request: Request) -> int:
     (1, 5, 2)
     """
     prompts = request.get("prompt")
-    several = isinstance(prompts, list) and len(prompts) > 1 and not is_whole_number(prompts[0], 0)
+    is_list = isinstance(prompts, list) and bool(prompts) and not is_whole_number(prompts[0], 0)  # else it is tokens
     each = (int(request[field]) for field in ("n", "best_of") if is_whole_number(request.get(field)))
-    return (len(prompts) if several else 1) * max(each, default=1)
+    return (len(request["prompt"]) if is_list else 1) * max(each, default=1)
 
 
 def write_max_tokens(request: Request, tokens: int, provider: str) -> Request:
