@@ -64,6 +64,17 @@ def test_more_memories_than_are_shown_are_counted(run):
     assert whole.count("they come and go.") == 9
 
 
+def test_the_upstream_of_the_proxy_is_named(run):
+    async def story():
+        async with engine() as opened:
+            await furnish(opened)
+            context = await opened.assemble(room="general", message=QUESTION)
+            await opened.record_response(context, "Retry.", route="openai:h", metadata={"upstream": "azure"})
+            return context.id
+
+    assert "│   Upstream: azure\n│   Route: openai:h\n" in run("explain", asyncio.run(story())).stdout
+
+
 def test_the_context_the_question_and_the_answer_lead_to_the_same(run_json, answer):
     found = [run_json("explain", id) for id in (answer.context.id, "ask-0", answer.message.id, answer.response.id)]
     assert {each["id"] for each in found} == {answer.context.id}

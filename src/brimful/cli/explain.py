@@ -341,6 +341,7 @@ def _answer_lines(context: Context, answer: Response) -> Iterator[str]:
     facts = [
         ("Message", answer.message or ""),
         ("Model", answer.model or context.budget.model),
+        ("Upstream", str(answer.metadata.get("upstream", ""))),
         ("Route", answer.route),
         ("Completion Tokens", f"{usage.completion:,}" if usage else ""),
         ("Total Tokens", f"{(prompt or context.tokens) + (usage.completion if usage else 0):,}"),

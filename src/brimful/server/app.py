@@ -302,7 +302,7 @@ class Services:
     async def check_ready(self) -> dict[str, UpstreamState]:
         """Return whether the upstreams answer; raise an error if requests cannot be served.
 
-        That is so during shutdown, without a usable store, and if no upstream answers.
+        That is so during shutdown and without a usable store; with `ready_needs_upstreams`, also if no upstream answers.
         """
         if self.shutdown.started.is_set():
             raise ApiError("shutting_down", "the server is shutting down")
@@ -313,7 +313,7 @@ class Services:
             is_writable = False
         if not is_writable:
             raise ApiError("shutting_down", "the store is not available", code=_NOT_READY)
-        if self._upstreams.are_down:
+        if self._config.ready_needs_upstreams and self._upstreams.are_down:
             raise ApiError("shutting_down", "no upstream answers", code=_NOT_READY)
         return self._upstreams.states
 

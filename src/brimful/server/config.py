@@ -208,7 +208,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     With `sessions`, the inspector also shows the session files of coding agents in the home folder. That is for local
     use only: `listen` must be a loopback address, and there may be no API keys, `hosts`, `origins` and proxies.
 
-    Without `upstreams`, the server only shows existing records.
+    Without `upstreams`, the server only shows existing records. With `ready_needs_upstreams`, it is not ready while none
+    of them answers.
     """
 
     upstreams: tuple[UpstreamConfig, ...] = ()
@@ -228,6 +229,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     origins: tuple[_ShortString, ...] = ()
     trusted_proxies: tuple[_ShortString, ...] = ()
     models: _ShortString | None = None
+    ready_needs_upstreams: bool = False
     workers: Annotated[int, Meta(ge=1, le=256)] = 1
     cache_mb: Annotated[int, Meta(ge=1, le=1_000_000)] = DEFAULT_BUDGET // MEBIBYTE
     policies: tuple[_ShortString, ...] = ()

@@ -58,6 +58,7 @@ def test_the_second_upstream_answers_where_the_first_fails(start_two, upstream, 
     assert [each["facts"] for each in record["degraded"] if each["kind"] == "upstream-failed"] == [
         {"upstream": "one", "status": status}
     ]
+    assert [each["upstream"] for each in record["answers"]] == ["two"]
     if mode == "remember":
         messages = client.get("/brimful/v1/rooms/c/messages").json()["messages"]
         assert [each["content"] for each in messages] == ["Friday.", "When is the demo?"]
@@ -67,7 +68,11 @@ def test_a_dead_upstream_is_not_tried_again_while_it_rests(start_two, upstream, 
     caplog.set_level(logging.WARNING, logger="brimful.server")
     client = start_two({"url": DEAD})
     for _ in range(3):
-        assert client.post("/v1/chat/completions", json=HI).headers["x-brimful-upstream"] == "two"
+        answer = client.post("/v1/chat/completions", json=HI)
+        assert answer.headers["x-brimful-upstream"] == "two"
+    record = client.get(f"/brimful/v1/contexts/{answer.headers['x-brimful-context']}").json()
+    assert [each["upstream"] for each in record["answers"]] == ["two"]  # though no attempt failed
+    assert "upstream-failed" not in [each["kind"] for each in record["degraded"]]
     assert caplog.messages == ["the upstream 'one' could not be reached, or broke off; trying the next"]
     assert client.get("/ready").json() == {"status": "ready", "upstreams": {"one": "fails", "two": "answers"}}
     assert not upstream.requests
@@ -133,14 +138,46 @@ def test_if_all_fail_the_client_gets_the_last_error(start_two, upstream, second)
     answer = client.post("/v1/chat/completions", json=HI)
     assert (answer.status_code, answer.json()) == (429, {"error": {"message": "slow down"}})
     assert (len(upstream.requests), len(second.requests)) == (1, 1)
-    for _ in range(2):  # both rest, and are tried nevertheless
-        assert client.get("/ready").status_code == 200
+    for _ in range(3):  # both rest, and are tried nevertheless
         assert client.post("/v1/chat/completions", json=HI).status_code == 429
-    ready = client.get("/ready")
-    assert (ready.status_code, ready.json()["error"]["code"]) == (503, "not_ready")
+    assert client.get("/ready").json() == {"status": "ready", "upstreams": {"one": "fails", "two": "rests"}}
     second.answers = [chat_answer("Friday.")]
     assert client.post("/v1/chat/completions", json=HI).status_code == 200
     assert client.get("/ready").json()["upstreams"] == {"one": "fails", "two": "answers"}
+
+
+@pytest.mark.parametrize("status", [408, 429])
+def test_an_upstream_that_is_busy_is_not_down(start, upstream, status):
+    upstream.answers = [(status, {"error": {"message": "slow down"}})]
+    one = {"name": "one", "url": upstream.address} | QUICK
+    client = start(upstreams=[one], ready_needs_upstreams=True)
+    for _ in range(4):
+        assert client.post("/v1/chat/completions", json=HI).status_code == status
+    assert client.get("/ready").json() == {"status": "ready", "upstreams": {"one": "rests"}}
+
+
+@pytest.mark.parametrize("body", [HI, STREAM])
+@pytest.mark.parametrize("failure", [lambda _: DOWN, lambda _: broken_stream()])
+def test_without_an_upstream_that_answers_a_server_is_ready_unless_told_otherwise(start, upstream, failure, body):
+    upstream.answers = [failure]
+    one = {"name": "one", "url": upstream.address} | QUICK
+    client, strict = start(upstreams=[one]), start(upstreams=[one], ready_needs_upstreams=True)
+    for server in (client, strict):
+        for _ in range(3):
+            assert server.get("/ready").json()["status"] == "ready"
+            assert server.post("/v1/chat/completions", json=body).is_error
+    assert client.get("/ready").json() == {"status": "ready", "upstreams": {"one": "fails"}}
+    ready = strict.get("/ready")
+    assert (ready.status_code, ready.json()["error"]["code"]) == (503, "not_ready")
+
+
+def test_answers_to_the_key_of_one_client_say_nothing_about_others(start, upstream):
+    upstream.answers = [(429, {}), DOWN]
+    one = {"name": "one", "url": upstream.address, "authorization": "client"} | QUICK
+    client = start(upstreams=[one])
+    for status in (429, 503, 503, 503):
+        assert client.post("/v1/chat/completions", json=HI).status_code == status
+        assert client.get("/ready").json()["upstreams"] == {"one": "answers"}
 
 
 def test_each_upstream_gets_what_fits_its_own_window(start_two, upstream, second):
@@ -238,7 +275,7 @@ def test_an_upstream_rests_for_as_long_as_it_asks_for():
     for error, seconds in (
         (ProviderError("r", "x", status=500), 30.0),
         (ProviderUnavailable("r", "x", status=429, retry_after=5.0), 5.0),
-        (ProviderUnavailable("r", "x", status=429, retry_after=1e9), 3_600.0),
+        (ProviderUnavailable("r", "x", status=503, retry_after=1e9), 3_600.0),
     ):
         first.note_outage(error)
         assert names() == "ba"

@@ -23,7 +23,7 @@ export interface ServerStatus {
   engines: number;
   max_engines: number;
   running_jobs: number;
-  upstreams: Record<string, "answers" | "fails" | "untried">;
+  upstreams: Record<string, "answers" | "rests" | "fails" | "untried">;
   memory_bytes: number;
   cache_bytes: number;
 }

@@ -125,6 +125,8 @@ export interface Answer {
   at: number;
   model: string;
   route: string;
+  /** The name of the proxy's upstream; empty for other answers. */
+  upstream: string;
   finish: string;
   seconds: number | null;
   usage: Usage | null;

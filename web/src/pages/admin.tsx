@@ -17,7 +17,7 @@ import { Heading, Loaded } from "../ui/states";
 
 const GROUPS = [["key", "key"], ["user", "user"], ["model", "model"]] as const;
 const TIMES = [["24h", "last 24 hours"], ["7d", "last 7 days"], ["30d", "last 30 days"]] as const;
-const STATES = { answers: "good", fails: "bad", untried: "muted" } as const;
+const STATES = { answers: ["good", "answered"], rests: ["muted", "asked to wait"], fails: ["bad", "failed"], untried: ["muted", "none yet"] } as const;
 const MOST = 1_000; // keys and limits, which are one page
 const MEGABYTE = 1_000_000;
 
@@ -63,7 +63,7 @@ function Server({ of }: { of: ServerStatus }) {
           label="Upstreams"
           columns={[
             { title: "Upstream", show: ([name]) => name },
-            { title: "Last request", text: true, show: ([, state]) => <span class={STATES[state]}>{state === "untried" ? "none yet" : state === "fails" ? "failed" : "answered"}</span> },
+            { title: "Last request", text: true, show: ([, state]) => <span class={STATES[state][0]}>{STATES[state][1]}</span> },
           ]}
           rows={upstreams}
         />

@@ -133,7 +133,7 @@ function One({ answer, counted }: { answer: Answer; counted: number }) {
       <details class="usage" open={!NARROW.matches}>
         <summary>Model, time, tokens and cost</summary>
         <dl class="facts">
-          <div><dt>Model</dt><dd>{answer.model || "–"}{answer.route && ` via ${answer.route}`}</dd></div>
+          <div><dt>Model</dt><dd>{answer.model || "–"}{answer.route && ` via ${answer.upstream && `${answer.upstream}, `}${answer.route}`}</dd></div>
           <div><dt>Time</dt><dd class="num">{seconds(answer.seconds)}</dd></div>
           {usage && <div><dt>Prompt</dt><dd><span class="num">{whole(usage.prompt)}</span> reported, <span class="num">{signed(usage.prompt - counted)}</span> compared to our count</dd></div>}
           {usage && <div><dt>Cached</dt><dd><span class="num">{whole(usage.cached)}</span> ({percent(usage.cached / Math.max(1, usage.prompt))}), {whole(answer.expected_cached)} expected</dd></div>}

@@ -171,8 +171,8 @@ class AnswerView(View, frozen=True, kw_only=True):
     """The answer to a context: finish reason, duration, reported usage and cost.
 
     `expected_cached` are the tokens expected in the prompt cache; `notices` report problems. `cost` is in US dollars,
-    null if no price is known. `message` is the id of the answer in its room, and `text` its text if that is
-    stored. Live events have the beginning of the text.
+    null if no price is known. `upstream` is the name of the one that the proxy sent the request to. `message` is the id
+    of the answer in its room, and `text` its text if that is stored. Live events have the beginning of the text.
     """
 
     id: str
@@ -182,6 +182,7 @@ class AnswerView(View, frozen=True, kw_only=True):
     at: float
     model: str
     route: str
+    upstream: str = ""
     finish: str
     seconds: float | None
     usage: Usage | None
@@ -500,7 +501,8 @@ class Costs:
         self._registry = registry
 
     def answer_view(self, response: Response, text: str = "") -> AnswerView:
-        return to_view(AnswerView, response, text=text, cost=self.cost(response))
+        upstream = str(response.metadata.get("upstream", ""))
+        return to_view(AnswerView, response, text=text, cost=self.cost(response), upstream=upstream)
 
     def cost(self, response: Response) -> float | None:
         """Return the cost in US dollars, if the usage and the price are known."""

@@ -360,6 +360,7 @@ class Relay:
                 await wait_for_first_event(
                     stream, request.upstream, self._clock, raises_outage=not request.is_last_attempt
                 )
+                request.upstream.health.note_answer()  # the rest may take minutes
                 if session is None:  # which answers a recall, after the first token
                     seconds = max(0.0, self._clock() - request.at)
                     events = self._telemetry.emitter(tenant)

@@ -316,6 +316,7 @@ class FitMode:
             seconds=result.seconds,
             finish=result.finish,
             notices=result.recalls,
+            metadata={"upstream": request.upstream.config.name},  # whose route another one may share
         )
         opening = (
             opening_digest(request)

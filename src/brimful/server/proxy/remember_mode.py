@@ -144,6 +144,7 @@ class RememberMode:
                 seconds=result.seconds,
                 finish=result.finish,
                 notices=result.recalls,
+                metadata={"upstream": request.upstream.config.name},  # whose route another one may share
             )
 
     # -- one request -------------------------------------------------------------------------------------------------

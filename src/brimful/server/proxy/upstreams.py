@@ -31,8 +31,8 @@ from brimful.wires.wire import WirePaths
 
 _log = logging.getLogger("brimful.server")
 UPSTREAM_HEADER: Final = "x-brimful-upstream"
-UpstreamState = Literal["answers", "fails", "untried"]
-"""What the last request to an upstream showed."""
+UpstreamState = Literal["answers", "rests", "fails", "untried"]
+"""What the last request to an upstream showed. One that `rests` asked to be left alone for a while."""
 
 _NOT_FORWARDED: Final = HOP_BY_HOP_HEADERS | {
     "accept-encoding",
@@ -55,7 +55,7 @@ _PRIVATE_PREFIXES: Final = ("x-brimful-", "x-forwarded-", "sec-")
 _OWN_HEADERS: Final = ("date", "server")  # set by our own server
 _INERT_TYPES: Final = ("application/json", "text/event-stream", "application/x-ndjson")  # browsers run none of them
 _KEY_REFUSED: Final = 401
-_OUTAGE_STATUSES: Final = (408, 429)
+_BUSY_STATUSES: Final = (408, 429)  # the server works, but not for this request
 _SERVER_ERROR: Final = 500  # and above
 _NOT_IMPLEMENTED: Final = 501  # an answer: the server works, but does not have this
 _DOWN_AFTER: Final = 3  # failures in a row
@@ -85,7 +85,9 @@ class Health:
         """What its last request showed."""
         if self._failures is None:
             return "untried"
-        return "fails" if self._failures else "answers"
+        if self._failures:
+            return "fails"
+        return "rests" if self.is_resting else "answers"
 
     @property
     def is_resting(self) -> bool:
@@ -101,9 +103,9 @@ class Health:
         self._failures, self._rests_until = 0, 0.0
 
     def note_outage(self, error: ProviderError) -> None:
-        """Let the upstream rest, for as long as it asks for if it does."""
+        """Let the upstream rest, for as long as it asks for if it does. One that is only busy has not failed."""
         wait = error.retry_after if isinstance(error, ProviderUnavailable) else None
-        self._failures = (self._failures or 0) + 1
+        self._failures = 0 if error.status in _BUSY_STATUSES else (self._failures or 0) + 1
         self._rests_until = self._clock() + (self._cooldown if wait is None else min(wait, _MAX_COOLDOWN))
 
 
@@ -115,7 +117,7 @@ def is_outage(error: ProviderError) -> bool:
     """
     if error.status is None:
         return isinstance(error, ProviderUnavailable)
-    return error.status in _OUTAGE_STATUSES or (error.status >= _SERVER_ERROR and error.status != _NOT_IMPLEMENTED)
+    return error.status in _BUSY_STATUSES or (error.status >= _SERVER_ERROR and error.status != _NOT_IMPLEMENTED)
 
 
 def describe_outage(error: ProviderError) -> str:
@@ -186,11 +188,8 @@ class Upstream(msgspec.Struct, frozen=True, kw_only=True):
         on_sent: Callable[[], None] = ignore_sent,
     ) -> AsyncGenerator[HttpStream, None]:
         """Send a request, and yield the response as it arrives; its errors are prepared for the client."""
-        runs_model = method == "POST"
-        with upstream_errors(self, runs_model=runs_model):
+        with upstream_errors(self, runs_model=method == "POST"):
             async with self.connection.stream(path, body, method=method, headers=headers, on_sent=on_sent) as stream:
-                if runs_model:
-                    self.health.note_answer()  # a stream may go on for minutes
                 yield stream
 
     def requests_usage(self, mode: ModeName, *, is_limited: bool = False) -> bool:
@@ -254,7 +253,8 @@ def upstream_errors(upstream: Upstream, *, runs_model: bool = True) -> Iterator[
     try:
         yield
     except ProviderError as error:
-        if is_outage(error):
+        is_about_client = upstream.config.authorization == "client" and error.status is not None
+        if is_outage(error) and not is_about_client:  # another client's key may be answered
             upstream.health.note_outage(error)
         elif error.status is not None and runs_model:
             upstream.health.note_answer()
