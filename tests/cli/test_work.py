@@ -8,6 +8,8 @@ import subprocess
 import sys
 from contextlib import closing
 
+import pytest
+
 from brimful.embedding import StaticEmbedder
 from brimful.engine import Engine
 from brimful.records import Message
@@ -128,13 +130,17 @@ def test_a_heartbeat_shows_that_it_lives_and_a_signal_stops_it(run, tmp_path):
     assert f"{missing} cannot be written: No such file or directory" in " ".join(failed.stderr.split())
 
 
-def test_a_worker_waits_for_an_unreachable_database(tmp_path):
+@pytest.mark.parametrize("log_format", ["text", "json"])
+def test_a_worker_waits_for_an_unreachable_database(tmp_path, log_format):
     url = f"postgresql://ada@/chat?host={tmp_path}"
-    with subprocess.Popen(
-        [sys.executable, "-m", "brimful", "work", "--db", url], stderr=subprocess.PIPE, text=True
-    ) as worker:
+    command = [sys.executable, "-m", "brimful", "work", "--db", url, "--log-format", log_format]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as worker:
         worker.stderr.readline()  # "working; Ctrl-C stops"
-        line = worker.stderr.readline()
+        line = (worker.stderr if log_format == "text" else worker.stdout).readline()
         worker.send_signal(signal.SIGTERM)
         assert worker.wait(timeout=120) == 0
+    if log_format == "json":
+        record = json.loads(line)
+        assert (record["level"], record["logger"], record["time"][-6:]) == ("WARNING", "brimful", "+00:00")
+        line = record["message"]
     assert line.startswith("no jobs can be read; trying again in 1 seconds")

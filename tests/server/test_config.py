@@ -1,5 +1,9 @@
 """The configuration and its error messages."""
 
+import json
+import re
+from pathlib import Path
+
 import pytest
 
 from brimful.errors import InvalidConfig
@@ -10,6 +14,7 @@ from brimful.server.proxy.upstreams import Upstreams
 from brimful.wires import find_wire
 
 LOCAL = {"name": "local", "url": "http://127.0.0.1:8081/v1"}
+OPERATING = Path(__file__).parents[2] / "docs" / "operating.md"
 
 
 def upstreams_of(*upstreams, environ=None):
@@ -102,6 +107,13 @@ def test_paths_are_relative_to_the_base_url(url, openai, anthropic):
     found = upstreams_of(LOCAL | {"url": url})
     assert [line.connection.url for line in found.of(find_wire("openai"))] == [openai]
     assert [line.connection.url for line in found.of(find_wire("anthropic"))] == [anthropic]
+
+
+def test_the_docs_show_the_error_that_a_reload_answers():
+    (line,) = re.findall(r'^{"error": .*"invalid_config"}}$', OPERATING.read_text(), re.MULTILINE)
+    with pytest.raises(InvalidConfig) as wrong:
+        upstreams_of(LOCAL | {"windw": 4096})
+    assert json.loads(line)["error"]["message"] == f"nothing was changed: {wrong.value}"
 
 
 def test_the_first_upstream_that_serves_a_model_gets_it():

@@ -87,6 +87,7 @@ def test_the_dashboard_is_complete():
     expected = "requests_total requests_in_flight first_token_seconds_bucket upstream_seconds_bucket limits_hit_total"
     expected += " prompt_tokens_total completion_tokens_total answer_dollars_total cache_hits_total cache_misses_total"
     expected += " database_pool_size database_pool_in_use database_pool_waiting jobs_waiting"
+    expected += " jobs_failed upstream_available"
     assert {f"brimful_{name}" for name in expected.split()} <= shown
     panels = DASHBOARD["panels"]
     assert len({panel["id"] for panel in panels}) == len(panels)

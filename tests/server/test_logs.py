@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from brimful.errors import InvalidConfig
-from brimful.server.logs import JsonFormatter
+from brimful.server.logs import AccessFormatter, JsonFormatter
 from server.test_shutdown import CHAT, HI, running, stop
 from server.upstream import OVERFLOW, chat_answer, chat_events
 
@@ -127,6 +127,14 @@ def test_each_prompt_that_is_too_long_is_one_warning(server, upstream):
     assert refused["rejected_by"] == "brimful"
     assert refused["tokens"] > refused["limit"]
     assert "hazelnut" not in json.dumps(lines)
+
+
+def test_the_access_log_has_the_same_time_as_text():
+    record = logging.makeLogRecord({"created": 1_763_545_271.042, "at": 1_763_545_270.5, "path": "/mcp"})
+    time = json.loads(JsonFormatter().format(record))["time"]
+    line = AccessFormatter().format(record)
+    assert time == "2025-11-19T09:41:11.042+00:00"
+    assert line == f'{{"time":"{time}","at":1763545270.5,"path":"/mcp"}}'
 
 
 def test_warnings_and_tracebacks_are_json():

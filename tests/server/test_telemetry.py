@@ -1,6 +1,8 @@
 """Telemetry of the server."""
 
 import asyncio
+import sqlite3
+from contextlib import closing
 from threading import Condition
 
 import pytest
@@ -120,14 +122,30 @@ def test_limits_are_counted_by_name(start, tmp_path):
     assert value(client, "brimful_limits_hit_total", **reader) == 2
 
 
-def test_the_database_and_its_jobs_are_measured(start):
+def test_the_database_and_its_jobs_are_measured(start, tmp_path):
     client = start(telemetry={"metrics": True}, background_work=False, mode="remember")
     assert client.post(CHAT, json=HI, headers=TALK).status_code == 200
     start.wait()
     assert value(client, 'brimful_jobs_waiting{kind="embed"}') == 1
     assert value(client, 'brimful_jobs_waiting{kind="import"}') == 0
+    assert value(client, 'brimful_jobs_failed{kind="embed"}') == 0
+    with closing(sqlite3.connect(tmp_path / "brimful.db")) as connection, connection:  # as a worker does
+        connection.execute("UPDATE jobs SET error = 'TimeoutError', attempts = 1, due = 9e9 WHERE kind = 'embed'")
+    assert value(client, 'brimful_jobs_failed{kind="embed"}') == 1
+    assert value(client, 'brimful_jobs_waiting{kind="embed"}') == 0
     assert value(client, "brimful_database_pool_size") == 5
     assert value(client, "brimful_database_pool_in_use") == value(client, "brimful_database_pool_waiting") == 0
+
+
+def test_upstreams_that_rest_are_shown(start, upstream):
+    upstream.answers = [(429, {})]
+    one = {"name": "one", "url": upstream.address, "models": ["gpt-*"], "limits": {"max_attempts": 1}}
+    two = one | {"name": "two", "models": ["claude-*"]}
+    client = start(telemetry={"metrics": True}, upstreams=[one, two])
+    assert value(client, "brimful_upstream_available") == 2
+    assert client.post(CHAT, json=HI).status_code == 429
+    assert value(client, 'brimful_upstream_available{upstream="one"}') == 0
+    assert value(client, 'brimful_upstream_available{upstream="two"}') == 1
 
 
 def test_gauges_are_updated_for_other_processes():

@@ -138,6 +138,7 @@ def test_waiting_jobs_are_counted_over_all_tenants(database, run):
     run(database.jobs("acme").fail(JOB, "one", error="TimeoutError", due=999.0))
     assert run(database.count_jobs(now=998.0))["embed"] == 1
     assert run(database.count_jobs(now=999.0))["embed"] == 2
+    assert run(database.count_jobs(now=0.0, failed=True)) == {"embed": 1}
 
 
 def test_calls_that_run_or_wait_are_counted(database, run):

@@ -6,7 +6,7 @@ import signal
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, get_args
+from typing import TYPE_CHECKING, Annotated, Final, Literal, get_args
 
 import msgspec
 import typer
@@ -26,6 +26,7 @@ from brimful.cli.options import (
 )
 from brimful.cli.output import columns
 from brimful.cli.store import require_store, with_database
+from brimful.errors import MissingExtra
 from brimful.views.explain import plural
 
 if TYPE_CHECKING:
@@ -96,6 +97,9 @@ def work(  # noqa: PLR0913 - one argument per option
         Path | None,
         typer.Option("--heartbeat", metavar="FILE", help="Touch this file every 10 seconds, for liveness probes."),
     ] = None,
+    log_format: Annotated[
+        Literal["text", "json"], typer.Option("--log-format", help="Write the log as text, or as JSON to standard output.")
+    ] = "text",
     once: Annotated[bool, typer.Option("--once", help="Do the jobs that are due now, and exit.")] = False,
     failed: Annotated[bool, typer.Option("--failed", help="List failed jobs, and exit.")] = False,
     retry: Annotated[bool, typer.Option("--retry", help="Make failed jobs due now, and exit.")] = False,
@@ -150,6 +154,8 @@ def work(  # noqa: PLR0913 - one argument per option
     _check_kinds(settings)
     if heartbeat is not None:
         _check_heartbeat(heartbeat)
+    if log_format == "json":
+        _log_json()
     total, failures = asyncio.run(
         _work(db, settings, concurrency=concurrency, heartbeat=heartbeat, once=once, as_json=as_json)
     )
@@ -157,6 +163,16 @@ def work(  # noqa: PLR0913 - one argument per option
         output.write(f"{plural(total - failures, 'job')} done" + (f", {failures:,} failed" if failures else ""))
     if failures:
         raise typer.Exit(FAILED)
+
+
+def _log_json() -> None:
+    """Write the whole log as `brimful serve` does."""
+    try:
+        from brimful.server.config import TelemetryConfig  # noqa: PLC0415 - an extra
+        from brimful.server.logs import configure_logging  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        raise MissingExtra("server", "`brimful work --log-format json`") from error
+    configure_logging(TelemetryConfig(log_format="json"))
 
 
 def _read_kinds(text: str) -> "frozenset[JobKind]":

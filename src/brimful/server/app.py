@@ -267,7 +267,7 @@ class Services:
     async def start(self) -> None:
         """Start with an open store."""
         set_cache_limit(self._config.cache_mb * MEBIBYTE)
-        self.telemetry.watch(self._database, lambda: self._tenants.engines)
+        self.telemetry.watch(self._database, lambda: self._tenants.engines, lambda: self._upstreams.availability)
         self._gauges = asyncio.create_task(self.telemetry.keep_current())
         if self._config.background_work and not self._database.read_only:
             self._worker.start()
@@ -291,10 +291,12 @@ class Services:
             self._worker.wake()
 
     async def expose_metrics(self, metrics: Prometheus) -> bytes:
-        """Return all metrics. Without an answer from the store, the number of waiting jobs stays as it was."""
+        """Return all metrics. Without an answer from the store, the numbers of jobs stay as they were."""
         try:
             async with asyncio.timeout(_COUNT_SECONDS):
-                metrics.show_jobs(await self._database.count_jobs(now=self._clock()))
+                now = self._clock()
+                waiting, failed = [await self._database.count_jobs(now=now, failed=each) for each in (False, True)]
+                metrics.show_jobs(waiting, failed)
         except (StoreError, TimeoutError) as error:
             log_failure("counting jobs", error)
         return metrics.expose()

@@ -105,12 +105,16 @@ class TextFormatter(logging.Formatter):
         return "\n".join("".join(mark for mark in line if mark.isprintable()) for line in lines)
 
 
+def format_record_time(record: logging.LogRecord) -> str:
+    return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+
+
 class AccessFormatter(logging.Formatter):
     """Writes the fields of a request as JSON."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line of a request."""
-        return msgspec.json.encode(get_fields(record)).decode()
+        return msgspec.json.encode({"time": format_record_time(record)} | get_fields(record)).decode()
 
 
 class JsonFormatter(logging.Formatter):
@@ -118,8 +122,7 @@ class JsonFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the time, the level, the message, the request that it belongs to, its fields, and any traceback."""
-        time = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
-        line: dict[str, Any] = {"time": time, "level": record.levelname, "logger": record.name}
+        line: dict[str, Any] = {"time": format_record_time(record), "level": record.levelname, "logger": record.name}
         line["message"] = record.getMessage()
         request = _request.get()
         line |= {name: request.get(name) for name in _CONTEXT_FIELDS} | get_fields(record)

@@ -30,10 +30,13 @@ class Telemetry:
         """All enabled hooks; engines use them, too."""
         return tuple(hook for hook in (self.metrics, self._traces) if hook is not None)
 
-    def watch(self, database: Database, engines: Callable[[], int]) -> None:
-        """Show the use of the database's connections and the number of open engines among the metrics."""
+    def watch(
+        self, database: Database, engines: Callable[[], int], upstreams: Callable[[], Mapping[str, int]]
+    ) -> None:
+        """Show the use of the database's connections, the number of open engines and which upstreams are available."""
         if self.metrics is not None:
             self.metrics.watch("brimful_open_engines", engines)
+            self.metrics.watch("brimful_upstream_available", upstreams)
             self.metrics.watch("brimful_database_pool_size", lambda: database.use.size)
             self.metrics.watch("brimful_database_pool_in_use", lambda: database.use.in_use)
             self.metrics.watch("brimful_database_pool_waiting", lambda: database.use.waiting)

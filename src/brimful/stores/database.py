@@ -26,6 +26,7 @@ from brimful.stores.tables.jobs import (
     DUE_JOBS,
     DUE_JOBS_OF_KIND,
     FAILED_JOBS,
+    FAILED_JOBS_BY_KIND,
     WAITING_JOBS,
     Job,
     JobKind,
@@ -197,9 +198,10 @@ class Database:
             rows = await self.driver.read_all(DUE_JOBS, subject=subject, **chosen)
         return list(map(decode_job, rows))
 
-    async def count_jobs(self, *, now: float) -> dict[JobKind, int]:
-        """Return how many jobs of all tenants can be claimed now, by kind."""
-        return dict(await self.driver.read_all(WAITING_JOBS, now=now))
+    async def count_jobs(self, *, now: float, failed: bool = False) -> dict[JobKind, int]:
+        """Return how many jobs of all tenants can be claimed now, by kind; with `failed`, whose last try failed."""
+        rows = self.driver.read_all(FAILED_JOBS_BY_KIND) if failed else self.driver.read_all(WAITING_JOBS, now=now)
+        return dict(await rows)
 
     async def list_jobs(self, *, failed: bool = False, limit: int = 100) -> list[Job]:
         """Return jobs of all tenants in the order in which they are due; with `failed`, those whose last try failed."""

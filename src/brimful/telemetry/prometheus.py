@@ -62,11 +62,13 @@ METRICS: Final[Mapping[str, tuple[MetricKind, str, tuple[str, ...], tuple[float,
     "brimful_requests_in_flight": ("gauge", "Requests being served.", (), ()),
     "brimful_first_token_seconds": ("histogram", "Time to the first event of a streamed answer.", _UPSTREAM, _LONG),
     "brimful_upstream_seconds": ("histogram", "Time that an upstream takes for an answer.", _UPSTREAM, _LONG),
+    "brimful_upstream_available": ("gauge", "1 if an upstream is tried in its turn, 0 if it rests.", ("upstream",), ()),
     "brimful_limits_hit": ("counter", "Requests rejected because of a limit.", ("limit",), ()),
     "brimful_rejected_requests": ("counter", "Requests rejected by the server.", ("kind",), ()),
     "brimful_proxy_overhead_seconds": ("histogram", "Time before a request is forwarded.", ("mode", "route"), _SHORT),
     "brimful_jobs": ("counter", "Background jobs by outcome.", ("kind", "outcome"), ()),
     "brimful_jobs_waiting": ("gauge", "Background jobs that are due and that no worker has claimed.", ("kind",), ()),
+    "brimful_jobs_failed": ("gauge", "Background jobs whose last attempt failed.", ("kind",), ()),
     "brimful_own_calls": ("counter", "Calls of models that Brimful made by itself.", _OWN, ()),
     "brimful_own_call_tokens": ("counter", "Prompt and completion tokens of own calls.", _OWN, ()),
     "brimful_own_call_dollars": ("counter", "Cost of own calls whose price is known.", _OWN, ()),
@@ -93,12 +95,14 @@ _UPSTREAM_TIMES: Final = {
 _GAUGE_MODES: Final = {
     "brimful_circuit_breaker": "livemax",
     "brimful_own_call_limit": "livemax",
+    "brimful_jobs_failed": "livemostrecent",
     "brimful_jobs_waiting": "livemostrecent",
+    "brimful_upstream_available": "livemin",
 }  # over several processes; all others are summed up
 _PROCESS_METRICS: Final = (
     *("brimful_cache_bytes", "brimful_cache_limit_bytes", "brimful_memory_bytes", "brimful_open_engines"),
     *("brimful_database_pool_size", "brimful_database_pool_in_use", "brimful_database_pool_waiting"),
-    *("brimful_requests_in_flight", "brimful_jobs_waiting"),
+    *("brimful_requests_in_flight", "brimful_jobs_waiting", "brimful_jobs_failed", "brimful_upstream_available"),
 )  # not of one tenant
 _CACHE_INTERVAL: Final = 5.0  # seconds between two updates of these, unless they are read
 
@@ -158,7 +162,7 @@ class Prometheus:
                 bounds["multiprocess_mode"] = _GAUGE_MODES.get(name, "livesum")
             extra = () if name in _PROCESS_METRICS else self._extra_labels
             self._metrics[name] = kinds[kind](name, about, (*labels, *extra), registry=self.registry, **bounds)
-        self._watched: dict[str, Callable[[], int]] = {"brimful_memory_bytes": memory_bytes}
+        self._watched: dict[str, Callable[[], int | Mapping[str, int]]] = {"brimful_memory_bytes": memory_bytes}
         self._caches_at = float("-inf")
         self._recorders: dict[EventName, Callable[[Event], None]] = {
             "assembled": self._record_context,
@@ -176,18 +180,19 @@ class Prometheus:
         }
         self.refresh()
 
-    def watch(self, name: str, value: Callable[[], int]) -> None:
-        """Set a gauge to the result of a function whenever metrics are read."""
+    def watch(self, name: str, value: Callable[[], int | Mapping[str, int]]) -> None:
+        """Set a gauge to the result of a function whenever metrics are read: a number, or numbers by label."""
         self._watched[name] = value
 
     def add_in_flight(self, change: int) -> None:
         """Note that requests have begun, or ended if negative."""
         self._metrics["brimful_requests_in_flight"].inc(change)
 
-    def show_jobs(self, waiting: Mapping[JobKind, int]) -> None:
-        """Set how many jobs of each kind are waiting."""
+    def show_jobs(self, waiting: Mapping[JobKind, int], failed: Mapping[JobKind, int]) -> None:
+        """Set how many jobs of each kind are waiting, and how many failed."""
         for kind in get_args(JobKind):
             self._metrics["brimful_jobs_waiting"].labels(kind).set(waiting.get(kind, 0))
+            self._metrics["brimful_jobs_failed"].labels(kind).set(failed.get(kind, 0))
 
     def __call__(self, event: Event) -> None:
         if not 0 <= event.at - self._caches_at < _CACHE_INTERVAL:
@@ -213,8 +218,14 @@ class Prometheus:
         self._metrics["brimful_cache_limit_bytes"].set(SHARED_BUDGET.max_bytes + VECTOR_BUDGET.max_bytes)
         for name, size in (SHARED_BUDGET.sizes() | VECTOR_BUDGET.sizes()).items():
             self._metrics["brimful_cache_bytes"].labels(name).set(size)
-        for name, value in self._watched.items():
-            self._metrics[name].set(value())
+        for name, read in self._watched.items():
+            value, gauge = read(), self._metrics[name]
+            if isinstance(value, Mapping):
+                gauge.clear()  # of upstreams that were removed from the configuration
+                for label, number in value.items():
+                    gauge.labels(label).set(number)
+            else:
+                gauge.set(value)
 
     def _record_context(self, event: Event) -> None:
         facts = event.facts

@@ -320,6 +320,11 @@ class Upstreams:
         return {name: health.state for name, health in self._health.items()}
 
     @property
+    def availability(self) -> dict[str, int]:
+        """For each upstream, by name: 1 if it is tried in its turn, 0 if it rests."""
+        return {name: int(not health.is_resting) for name, health in self._health.items()}
+
+    @property
     def are_down(self) -> bool:
         """Whether there are upstreams and none of them answers."""
         return bool(self._health) and all(health.is_down for health in self._health.values())

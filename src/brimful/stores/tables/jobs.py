@@ -18,6 +18,7 @@ DUE_JOBS: Final = f"{_READ} WHERE kind = :kind AND subject = :subject {_DUE}"
 DUE_JOBS_OF_KIND: Final = f"{_READ} WHERE kind = :kind {_DUE}"
 ALL_JOBS: Final = f"{_READ} ORDER BY due, tenant LIMIT :limit"
 WAITING_JOBS: Final = "SELECT kind, count(*) FROM jobs WHERE due <= :now AND lease <= :now GROUP BY kind"
+FAILED_JOBS_BY_KIND: Final = "SELECT kind, count(*) FROM jobs WHERE error <> '' GROUP BY kind"
 FAILED_JOBS: Final = f"{_READ} WHERE error <> '' ORDER BY due, tenant LIMIT :limit"
 _ADD: Final = """
 INSERT INTO jobs (tenant, kind, subject, due) VALUES (:tenant, :kind, :subject, 0) ON CONFLICT DO NOTHING
