@@ -100,9 +100,28 @@ def test_no_image_starts_by_accident():
         assert must_be_set or re.search(r":(?!latest)[\w.-]*\d", image), image
 
 
-def test_the_proxy_of_the_compose_file_is_trusted():
+def test_only_the_proxy_of_the_compose_file_is_trusted():
     (network,) = COMPOSE["networks"]["default"]["ipam"]["config"]
-    assert network["subnet"] in load_config(DEPLOY / "brimful.toml").trusted_proxies
+    assert load_config(DEPLOY / "brimful.toml").trusted_proxies == (network["subnet"],)
+    assert COMPOSE["services"]["nginx"]["ports"] == ["127.0.0.1:8080:8080"]
+
+
+def test_a_configuration_that_an_editor_replaced_is_seen():
+    """A file that is mounted by itself stays the old one."""
+    serve = COMPOSE["services"]["serve"]
+    (folder, target, _), file = serve["volumes"][0].split(":"), Path(serve["command"][-1])
+    assert (str(file.parent), DEPLOY / folder / file.name) == (target, DEPLOY / "brimful.toml")
+    assert (DEPLOY / folder).is_dir()
+
+
+def test_keys_of_upstreams_are_in_files():
+    for args, environment, _ in containers():
+        for upstream in load_config(DEPLOY / "brimful.toml").upstreams:
+            assert upstream.key not in environment
+            assert (f"{upstream.key}_FILE" in environment) == (args[0] == "serve")
+    serve = COMPOSE["services"]["serve"]
+    assert serve["environment"]["OPENAI_API_KEY_FILE"] == f"/run/secrets/{serve['secrets'][0]}"
+    assert serve["secrets"] == list(COMPOSE["secrets"])
 
 
 def test_nginx_passes_streams_on_and_names_its_version():

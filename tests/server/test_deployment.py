@@ -1,4 +1,7 @@
-"""All programs of deploy/compose.yaml as processes: nginx, a server with two workers, a job worker, PostgreSQL."""
+"""The programs of deploy/compose.yaml as processes: nginx, one server with two workers, a job worker, PostgreSQL.
+
+`make pgbouncer` runs this with PgBouncer as well.
+"""
 
 import asyncio
 import os
@@ -71,7 +74,7 @@ def process(folder, environ, *args):
 
 @contextmanager
 def deployment(folder, upstream, store):
-    """Run everything and yield the address of nginx."""
+    """Run nginx, the server and the worker, and yield the address of nginx."""
     environ = {"BRIMFUL_DB": store, "OPENAI_API_KEY": "sk-test"}
     config, heartbeat, port = configure_server(folder, upstream), folder / "alive", free_port()
     with (
