@@ -59,6 +59,7 @@ from brimful.records.base import validate_id
 from brimful.records.contexts import PruneReport, Rating
 from brimful.records.memory import MemoryFilters, MemoryPage, Untrusted, memory_cursor, parse_memory_cursor
 from brimful.records.own_calls import OwnSpending, SpendingLimit
+from brimful.records.removal import RemovalReport
 from brimful.records.runs import JanitorRun
 from brimful.records.search import IndexProgress
 from brimful.records.statistics import Grouping, PeriodUsage, Statistics
@@ -355,6 +356,10 @@ class Engine:
     async def put(self, record: Entity) -> None:
         """Write a user, persona, room or lorebook, replacing the one with its id."""
         await self.store.put(record)
+
+    async def remove(self, kind: type[Entity], id: str) -> RemovalReport:
+        """Remove a user, persona, room or lorebook with everything that belongs to it, and return what was removed."""
+        return await self.store.remove(kind, id)
 
     async def post(  # noqa: PLR0913 - the fields of a message
         self,

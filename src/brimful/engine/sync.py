@@ -125,6 +125,7 @@ class SyncEngine:
     # -- methods of the engine ---------------------------------------------------------------------------------------
 
     put = _blocking(Engine.put)
+    remove = _blocking(Engine.remove)
     post = _blocking(Engine.post)
     post_many = _blocking(Engine.post_many)
     edit = _blocking(Engine.edit)
