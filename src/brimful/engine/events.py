@@ -31,6 +31,7 @@ EventName = Literal[
     "upstream_ended",
     "served",
     "responded",
+    "billed",
     "failed",
     "refused",
     "indexed",

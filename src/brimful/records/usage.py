@@ -37,6 +37,16 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
                 )
 
 
+class RequestUsage(msgspec.Struct, frozen=True, kw_only=True):
+    """What a request used whose context is not recorded, for the statistics: of a model, a user and an API key."""
+
+    model: str
+    usage: Usage
+    at: float
+    user: str = ""
+    key: str = ""
+
+
 class UsageReport(Record, frozen=True, kw_only=True, tag="usage-report"):
     """One request: the tokens we counted, and those the provider reported. It never changes and has no content.
 

@@ -158,6 +158,8 @@ class Services:
             self._upstreams,
             registry,
             limiter=limiter,
+            records=self._records,
+            tasks=self._tasks,
             telemetry=self.telemetry,
             stopping=self.shutdown.forced,
             clock=clock,

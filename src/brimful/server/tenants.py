@@ -86,6 +86,9 @@ class Tenants:
     def store(self, tenant: str) -> Store:
         return self._use(tenant).store
 
+    def emitter(self, tenant: str) -> Emitter:
+        return Emitter(self._hooks, tenant=tenant, clock=self._clock)
+
     def own_calls(self, tenant: str) -> OwnCalls:
         return self._use(tenant).own_calls
 
@@ -130,7 +133,7 @@ class Tenants:
         return opened
 
     def _make_tenant(self, tenant: str) -> _OpenTenant:
-        store, events = self._database.tenant(tenant), Emitter(self._hooks, tenant=tenant, clock=self._clock)
+        store, events = self._database.tenant(tenant), self.emitter(tenant)
         return _OpenTenant(store, OwnCalls(store, self._limit, clock=self._clock, events=events))
 
     async def _open_engine(self, tenant: str) -> Engine:

@@ -166,6 +166,7 @@ class Prometheus:
         self._caches_at = float("-inf")
         self._recorders: dict[EventName, Callable[[Event], None]] = {
             "assembled": self._record_context,
+            "billed": self._record_usage,
             "called": self._record_own_call,
             "failed": self._count,
             "first_token": self._record_upstream,
@@ -247,15 +248,19 @@ class Prometheus:
         if facts["seconds"] is not None:
             self._metric("brimful_answer_seconds", event, *labels).observe(facts["seconds"])
         if usage:
-            self._metric("brimful_prompt_tokens", event, *labels).inc(usage["prompt"])
-            self._metric("brimful_cached_tokens", event, *labels).inc(usage["cached"])
+            self._record_usage(event)
             self._metric("brimful_expected_cached_tokens", event, *labels).inc(facts["expected_cached"])
-            self._metric("brimful_completion_tokens", event, *labels).inc(usage["completion"])
-            self._metric("brimful_answer_dollars", event, *labels).inc(self._cost(event))
             if usage["cached"] and not facts["cache_miss"]:
                 self._metric("brimful_cache_hits", event, *labels).inc()
         if facts["cache_miss"]:
             self._metric("brimful_cache_misses", event, *labels, facts["cache_miss"]).inc()
+
+    def _record_usage(self, event: Event) -> None:
+        usage, labels = event.facts["usage"], self._route(event)
+        self._metric("brimful_prompt_tokens", event, *labels).inc(usage["prompt"])
+        self._metric("brimful_cached_tokens", event, *labels).inc(usage["cached"])
+        self._metric("brimful_completion_tokens", event, *labels).inc(usage["completion"])
+        self._metric("brimful_answer_dollars", event, *labels).inc(self._cost(event))
 
     def _cost(self, event: Event) -> float:
         """Return the dollars of an answer; 0 if they are unknown."""

@@ -1,6 +1,8 @@
-"""Usage of streams is requested on behalf of the client and hidden from it."""
+"""Usage of streams is requested on behalf of the client and hidden; that of forwarded requests is recorded."""
 
+import asyncio
 import json
+import re
 
 import pytest
 from hypothesis import given
@@ -9,8 +11,9 @@ from hypothesis import strategies as st
 from brimful.server.config import parse_config
 from brimful.server.proxy.stream import UsageFilter
 from brimful.server.proxy.upstreams import Upstreams
+from brimful.stores import connect
 from brimful.wires import find_wire
-from server.upstream import chat_events
+from server.upstream import chat_answer, chat_events
 
 CHAT = "/v1/chat/completions"
 HEADERS = {"x-brimful-conversation": "c1"}
@@ -99,3 +102,46 @@ def test_only_the_usage_event_is_removed_in_any_chunking(kinds, size, crlf):
     withheld = UsageFilter(find_wire("openai").usage_option)
     fed = b"".join(withheld.feed(data[at : at + size]) for at in range(0, len(data), size))
     assert fed + withheld.end() == kept
+
+
+COMPLETE = {"model": "gpt-3.5-turbo-instruct", "prompt": "tea", "user": "ada"}
+FOLLOW_UP = {"model": "gpt-4o", "input": "And?", "user": "ada", "previous_response_id": "resp_1"}
+
+
+@pytest.mark.parametrize(("records", "recorded"), [("all", True), ("none", False)])
+def test_what_forwarded_requests_and_other_answers_use_is_in_the_statistics(start, upstream, records, recorded):
+    async def make_key():
+        async with connect(f"sqlite:///{start.store}") as database:
+            return await database.api_keys("acme").create(name="x", scopes=["chat", "read", "metrics"], at=1.0)
+
+    async def read():
+        async with connect(f"sqlite:///{start.store}") as database:
+            store = database.tenant("acme")
+            return [(await store.statistics(by=by))[0] for by in ("user", "key")] if recorded else []
+
+    start()
+    start.stop()
+    key, secret = asyncio.run(make_key())
+    client = start(require_keys=True, records=records, telemetry={"metrics": True})
+    client.headers["x-api-key"] = secret
+    upstream.answers = [{"choices": [], "usage": {"prompt_tokens": 7, "total_tokens": 7}}]
+    assert client.post("/v1/completions", json=COMPLETE).is_success
+    upstream.answers = [{"output": [], "usage": {"input_tokens": 20, "output_tokens": 2}}]
+    assert client.post("/v1/responses", json=FOLLOW_UP).is_success
+    upstream.answers = [chat_answer("Thursday.", prompt=100)]
+    messages = [{"role": "user", "content": "When?"}]
+    answer = client.post(CHAT, json={"model": "gpt-4o", "user": "ada", "messages": messages})
+    context = answer.headers["x-brimful-context"]
+    if recorded:
+        assert client.get(f"/brimful/v1/contexts/{context}").is_success
+        assert client.post(f"/brimful/v1/contexts/{context}/answer", json={}).is_success
+    start.wait()
+    metrics = client.get("/metrics").text
+    (dollars,) = re.findall(r'answer_dollars_total{model="gpt-3.5-turbo-instruct",.*} (.*)', metrics)
+    assert float(dollars) == pytest.approx(7 * 1.5e-6)
+    start.stop()
+    for statistics in asyncio.run(read()):
+        assert statistics.key in ("ada", key.id)
+        assert (statistics.contexts, statistics.answers.total, statistics.answers.prompt) == (1, 4, 227)
+        by_model = {each.model: each.answers.prompt for each in statistics.models}
+        assert by_model == {"gpt-3.5-turbo-instruct": 7, "gpt-4o": 220}

@@ -70,7 +70,15 @@ class Inspector:
         self.runs = AgentRuns(tenants, tasks, costs)
         self.events = Events(tenants, costs, access=access, stopping=shutdown.started)
         self.comparisons = Comparisons(
-            tenants, registry, models=models, limiter=limiter, cache=cache, costs=costs, clock=clock
+            tenants,
+            registry,
+            models=models,
+            limiter=limiter,
+            records=records,
+            tasks=tasks,
+            cache=cache,
+            costs=costs,
+            clock=clock,
         )
         self.statistics = StatisticsEndpoint(tenants, clock=clock)
         self.catalogue = Catalogue(registry, tenants, tokens, upstreams=upstreams)

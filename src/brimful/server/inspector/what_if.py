@@ -14,7 +14,9 @@ from brimful.models.registry import Registry
 from brimful.records import Response as Answer
 from brimful.records import Snapshot
 from brimful.records.reply import Reply
+from brimful.records.usage import RequestUsage
 from brimful.server.access import choose_policy, require_model, require_scope
+from brimful.server.background import BackgroundTasks
 from brimful.server.endpoint import JSON
 from brimful.server.errors import ApiError
 from brimful.server.inspector.context_cache import CachedContext, ContextCache, Pins
@@ -40,6 +42,7 @@ from brimful.server.inspector.views import (
     to_view,
 )
 from brimful.server.limits import Limiter
+from brimful.server.proxy.fit_mode import RecordWriter
 from brimful.server.proxy.upstreams import upstream_errors
 from brimful.server.tenants import Tenants
 from brimful.threads import run_in_thread
@@ -111,6 +114,8 @@ class Comparisons:
         *,
         models: ServedModels,
         limiter: Limiter,
+        records: RecordWriter,
+        tasks: BackgroundTasks,
         cache: ContextCache,
         costs: Costs,
         clock: Callable[[], float],
@@ -119,6 +124,8 @@ class Comparisons:
         self._registry = registry
         self._models = models
         self._limiter = limiter
+        self._records = records
+        self._tasks = tasks
         self._cache = cache
         self._costs = costs
         self._clock = clock
@@ -133,7 +140,7 @@ class Comparisons:
         return Response(encoded, media_type=JSON)
 
     async def answer(self, call: Call) -> AnsweredAgain:
-        """Have a context with other settings answered. Nothing is stored."""
+        """Have a context with other settings answered. Nothing is stored but its usage."""
         require_scope(call.client, "read")
         body: WhatIfBody = call.body
         cached, pins = await self._load(call)
@@ -143,12 +150,18 @@ class Comparisons:
         frame = inputs.frame
         served = await self._models.find(call.tenant, name, frame.wire if frame and frame.messages else None)
         upstream = self._models.require_upstream(served)
-        async with self._limiter.admit(call.client, call.client.user or cached.snapshot.user) as admission:
+        user = call.client.user or cached.snapshot.user
+        async with self._limiter.admit(call.client, user) as admission:
             provider = admission.hold(self._models.provider(served, call.headers), served.model)
             context = await run_in_thread(self._rebuild, cached, body, pins, provider.wire)
             started = self._clock()
             with upstream_errors(upstream):
                 reply = await provider.send(context.request)
+            if reply.usage is not None:
+                usage = RequestUsage(
+                    model=served.model.id, usage=reply.usage, at=started, user=user or "", key=call.client.key
+                )
+                self._tasks.start(self._records.add_usage(call.tenant, usage, provider.route), "recording usage")
             return await run_in_thread(self._answered, cached.snapshot, context, reply, provider.route, started)
 
     async def _load(self, call: Call) -> tuple[CachedContext, Pins]:

@@ -124,8 +124,12 @@ def limited_user(client: Client, headers: Mapping[str, str], body: Mapping[str, 
 
 
 def recorded_user(request: ProxyRequest) -> str | None:
-    """Return the user of a request for its record. A name that no store could hold is left out."""
-    user = named_user(request)
+    """Return the user of a request for its record."""
+    return storable_user(named_user(request))
+
+
+def storable_user(user: str | None) -> str | None:
+    """Return a user, or None if no store could hold the name."""
     return user if user and "\0" not in user and clean_text(user) == user else None
 
 

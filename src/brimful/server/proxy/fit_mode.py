@@ -34,7 +34,7 @@ from brimful.engine.writer import new_id
 from brimful.errors import StoreError, StoreUnavailable
 from brimful.policies import load_policy
 from brimful.records import Response, Snapshot, Usage
-from brimful.records.usage import UsageReport
+from brimful.records.usage import RequestUsage, UsageReport
 from brimful.server.background import BackgroundTasks, log_failure
 from brimful.server.config import Config, RecordMode
 from brimful.server.proxy.compactor import Compactor
@@ -166,6 +166,13 @@ class RecordWriter:
             self._writing.add(tenant)
             self._tasks.start(self._write_batches(tenant), "writing records")
         await asyncio.wait([batch.stored])
+
+    async def add_usage(self, tenant: str, usage: RequestUsage, route: str) -> None:
+        """Write the usage of a request whose context is not recorded, and send it to the telemetry."""
+        facts = {"model": usage.model, "requested_model": usage.model, "route": route}
+        await self._tenants.emitter(tenant).emit("billed", **facts, usage=msgspec.structs.asdict(usage.usage))
+        if self.mode in ("all", "required"):
+            await self.add(tenant, usage)
 
     async def _write_with_response(self, tenant: str, snapshot: Snapshot) -> None:
         waiting = self._waiting[tenant, snapshot.id]

@@ -4,6 +4,7 @@ import asyncio
 import re
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, suppress
+from functools import partial
 from typing import Any, Final
 from urllib.parse import quote, unquote
 
@@ -12,14 +13,18 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from brimful.core.model import ModelInfo
 from brimful.core.validation import decode_json
 from brimful.counting import counter_for
 from brimful.errors import BrimfulError, ProviderError
 from brimful.models.registry import Registry
 from brimful.providers import HttpResponse, HttpStream
 from brimful.providers.connection import split_tokens
+from brimful.providers.directory import find_server_by_url
 from brimful.records import Usage
+from brimful.records.usage import RequestUsage
 from brimful.server.access import Client, list_fallbacks, may_use_model, require_model
+from brimful.server.background import BackgroundTasks
 from brimful.server.endpoint import JSON, Upload, read_json_object, run_until_disconnect, wait_for_disconnect
 from brimful.server.errors import ApiError, has_extra_root, unknown_path
 from brimful.server.limits import (
@@ -34,8 +39,9 @@ from brimful.server.limits import (
     uncountable,
 )
 from brimful.server.logs import note_cut
-from brimful.server.proxy.conversation import limited_user
+from brimful.server.proxy.conversation import limited_user, storable_user
 from brimful.server.proxy.exchange import make_error_event
+from brimful.server.proxy.fit_mode import RecordWriter
 from brimful.server.proxy.request import decode_header
 from brimful.server.proxy.stream import EdgeListener, WholeEventListener
 from brimful.server.proxy.upstreams import (
@@ -87,6 +93,8 @@ class Passthrough:
         registry: Registry,
         *,
         limiter: Limiter,
+        records: RecordWriter,
+        tasks: BackgroundTasks,
         telemetry: Telemetry,
         stopping: asyncio.Event,
         clock: Callable[[], float],
@@ -94,6 +102,8 @@ class Passthrough:
         self._upstreams = upstreams
         self._registry = registry
         self._limiter = limiter
+        self._records = records
+        self._tasks = tasks
         self._telemetry = telemetry
         self._stopping = stopping
         self._clock = clock
@@ -106,9 +116,10 @@ class Passthrough:
         body = await read_json_object(raw) if raw else {}
         if request.method not in _BILLED_METHODS:
             return await self._forward_body(request, client, raw, body, UNLIMITED)
-        headers = {name: decode_header(value) for name, value in request.headers.items()}
-        async with self._limiter.admit(client, limited_user(client, headers, body)) as admission:
-            response = await self._forward_body(request, client, raw, body, admission)
+        user = limited_user(client, {name: decode_header(value) for name, value in request.headers.items()}, body)
+        async with self._limiter.admit(client, user) as admission:
+            on_usage = partial(self._record_usage, client, storable_user(user) or "")
+            response = await self._forward_body(request, client, raw, body, admission, on_usage)
         response.headers.update(admission.headers())
         return response
 
@@ -117,7 +128,13 @@ class Passthrough:
         return await self._forward_body(request, client, raw, await read_json_object(raw) if raw else {}, UNLIMITED)
 
     async def _forward_body(
-        self, request: Request, client: Client, raw: bytes, body: dict[str, Any], admission: Admission
+        self,
+        request: Request,
+        client: Client,
+        raw: bytes,
+        body: dict[str, Any],
+        admission: Admission,
+        on_usage: Callable[[Upstream, str, Usage], None] | None = None,
     ) -> Response:
         started = self._clock()
         model = _model_name(body) or _model_in_path(request)
@@ -140,7 +157,14 @@ class Passthrough:
                     return _list_allowed(client, listed)
                 async with released_on_failure(reservation):
                     return await self._forward(
-                        request, client, upstream, renamed, None if is_empty else sent, started, reservation=reservation
+                        request,
+                        client,
+                        upstream,
+                        renamed,
+                        None if is_empty else sent,
+                        started,
+                        reservation=reservation,
+                        on_usage=None if on_usage is None or not model else partial(on_usage, upstream, model),
                     )
             except ProviderError as error:
                 if upstream is attempts[-1] or not is_outage(error):
@@ -235,6 +259,11 @@ class Passthrough:
         usage = await run_in_thread(estimate_usage, body, raw, upstream.wire, info)
         return await admission.reserve(upstream.with_maker(info), prompt=usage.prompt, completion=usage.completion)
 
+    def _record_usage(self, client: Client, user: str, upstream: Upstream, model: str, usage: Usage) -> None:
+        name = name_with_price(self._registry.resolve(upstream.config.rename.get(model, model)), upstream.config.url)
+        record = RequestUsage(model=name, usage=usage, at=self._clock(), user=user, key=client.key)
+        self._tasks.start(self._records.add_usage(client.tenant, record, upstream.route), "recording usage")
+
     def _read_path(self, request: Request) -> tuple[Wire, str]:
         """Return the wire format of a request, and its path at the upstream."""
         if "websocket" in split_tokens(request.headers.get("upgrade", "")):
@@ -254,6 +283,7 @@ class Passthrough:
         started: float,
         *,
         reservation: Reservation,
+        on_usage: Callable[[Usage], None] | None = None,
     ) -> Response:
         log_fields = request.scope["brimful"]
         log_fields["upstream"] = upstream.config.name
@@ -270,11 +300,11 @@ class Passthrough:
                 headers=headers | self._telemetry.trace_headers(),
             )
             stream = await connection.enter_async_context(opened)
-            return ForwardedResponse(stream, connection.pop_all(), self._stopping, upstream, reservation)
+            return ForwardedResponse(stream, connection.pop_all(), self._stopping, upstream, reservation, on_usage)
 
 
 class ForwardedResponse(Response):
-    """Forwards an answer as it arrives. It is read only if the client's tokens are limited, for its usage.
+    """Forwards an answer as it arrives. It is read only for its usage.
 
     If it breaks off, an event stream ends with an error event; of any other answer, the client's connection is closed.
     """
@@ -286,6 +316,7 @@ class ForwardedResponse(Response):
         stopping: asyncio.Event,
         upstream: Upstream,
         reservation: Reservation,
+        on_usage: Callable[[Usage], None] | None,
     ) -> None:
         super().__init__(status_code=stream.status, headers=get_response_headers(stream.headers) | upstream.header)
         length = [] if stream.length is None else [(b"content-length", str(stream.length).encode())]
@@ -295,7 +326,9 @@ class ForwardedResponse(Response):
         self._stopping = stopping
         self._wire = upstream.wire
         self._reservation = reservation
-        self._usage = None if reservation is UNRESERVED else UsageListener(upstream, stream)
+        self._on_usage = on_usage
+        is_read = on_usage is not None or reservation is not UNRESERVED
+        self._usage = UsageListener(upstream, stream) if is_read else None
         self._ended = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -327,9 +360,11 @@ class ForwardedResponse(Response):
         await self._settle()  # before the client knows that the answer has ended
 
     async def _settle(self) -> None:
-        """Count what the answer used of the client's limits."""
+        """Count what the answer used, for the client's limits and for the statistics."""
         if self._usage is not None:
             usage, self._usage = self._usage.read(), None
+            if self._on_usage is not None and usage is not None and (usage.prompt or usage.completion):
+                self._on_usage(usage)
             await asyncio.shield(self._reservation.settle(usage, is_complete=self._ended))
 
 
@@ -371,6 +406,17 @@ class UsageListener:
             return None
         usage = data.get("usage") if isinstance(data, dict) else None
         return self._upstream.wire.read_usage(usage) if isinstance(usage, dict) else None
+
+
+def name_with_price(model: ModelInfo, url: str) -> str:
+    """Return the name under which the price of a model is known: with its server if the model itself is not.
+
+    >>> from brimful.models import resolve
+    >>> name_with_price(resolve("text-embedding-3-small"), "https://api.openai.com/v1")
+    'openai/text-embedding-3-small'
+    """
+    server = find_server_by_url(url)
+    return f"{server.name}/{model.id}" if server is not None and model.provider == "unknown" else model.id
 
 
 def get_upstream_path(path: str, wire: Wire) -> str:

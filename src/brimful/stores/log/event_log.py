@@ -1,4 +1,4 @@
-"""The log of a tenant: contexts, responses and the usage of summaries in order of arrival.
+"""The log of a tenant: contexts, responses, and the usage of summaries and other requests, in order of arrival.
 
 A writer locks the end of the log until its transaction ends, so positions become visible in order: a reader who has
 seen one position has seen all before it.
@@ -15,7 +15,7 @@ from brimful.stores.log import tallies
 from brimful.stores.log.tallies import Tally, TallyEvent, TallyKey, hour_of
 from brimful.stores.session import Session
 
-EventKind = Literal["build", "response", "summary"]
+EventKind = Literal["build", "response", "summary", "request"]
 
 _EXTEND: Final = """
 INSERT INTO log_ends (tenant, last, pruned) VALUES (:tenant, :more, :never)
@@ -38,10 +38,13 @@ NEVER: Final = -(2**53)  # an hour before all others
 
 
 class LogEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """An event of the log and its tally. `run` is the first context of its run, None if it is in none."""
+    """An event of the log and its tally. `run` is the first context of its run, None if it is in none.
+
+    `item` is the id of the record, None for a request that has none.
+    """
 
     kind: EventKind
-    item: str
+    item: str | None
     room: str
     at: float
     key: TallyKey

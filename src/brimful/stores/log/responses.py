@@ -7,13 +7,13 @@ import msgspec
 
 from brimful.records import Response, Snapshot
 from brimful.records.contexts import Build, Feedback, LogPage
-from brimful.records.usage import UsageReport
+from brimful.records.usage import RequestUsage, UsageReport
 from brimful.stores.encryption.cipher import decrypt, encrypt
 from brimful.stores.log import event_log
 from brimful.stores.log.candidates import clean_name
 from brimful.stores.log.contexts import builds_at_positions, get_build, save_snapshot, tally_key
 from brimful.stores.log.event_log import LogEvent
-from brimful.stores.log.tallies import TallyKey, tally_response
+from brimful.stores.log.tallies import TallyKey, tally_request, tally_response
 from brimful.stores.log.usage import insert_usage
 from brimful.stores.session import Row, Session, validate_limit
 
@@ -23,8 +23,8 @@ VALUES (:tenant, :id, :context, :room, :at, :message, :feedback, :body)
 ON CONFLICT DO NOTHING
 """
 _RATE: Final = "UPDATE responses SET feedback = :feedback, body = :body WHERE tenant = :tenant AND id = :id"
-LogRecord = Snapshot | Response | UsageReport
-"""What the log stores: a context, a response to it, and the usage that was reported with it."""
+LogRecord = Snapshot | Response | UsageReport | RequestUsage
+"""What the log stores: a context, a response to it, the usage reported with it, and that of other requests."""
 READ_RESPONSES: Final = "SELECT id, room, body FROM responses WHERE tenant = :tenant"
 
 
@@ -68,6 +68,10 @@ def save_records(session: Session, records: Sequence[LogRecord], *, share: float
                     events.append(_make_event(record, build))
             case UsageReport():
                 events += insert_usage(session, record)
+            case RequestUsage(model=model, user=user, key=key):
+                sort = TallyKey("", clean_name(model), "", user, key)
+                tally = tally_request(record.usage)
+                events.append(LogEvent(kind="request", item=None, room="", at=record.at, key=sort, tally=tally))
             case _:
                 assert_never(record)
     event_log.append_events(session, events)

@@ -23,7 +23,7 @@ from brimful.records.statistics import (
     ResponseStatistics,
     Statistics,
 )
-from brimful.records.usage import UsageReport
+from brimful.records.usage import Usage, UsageReport
 from brimful.stores.session import Session
 
 _MILLION: Final = 1_000_000
@@ -175,6 +175,12 @@ def tally_response(response: Response, build: Build | None) -> Tally:
         cache_misses=dict.fromkeys(missed, 1),
         missed_tokens=missed,
     )
+
+
+def tally_request(usage: Usage) -> Tally:
+    """Return the tally of a request without a context."""
+    sums = {name: min(value, _MAX_VALUE) for name, value in msgspec.structs.asdict(usage).items()}
+    return Tally(answers=1, reported=1, **sums)
 
 
 def tally_summary(report: UsageReport) -> Tally:
