@@ -98,7 +98,8 @@ def work(  # noqa: PLR0913 - one argument per option
         typer.Option("--heartbeat", metavar="FILE", help="Touch this file every 10 seconds, for liveness probes."),
     ] = None,
     log_format: Annotated[
-        Literal["text", "json"], typer.Option("--log-format", help="Write the log as text, or as JSON to standard output.")
+        Literal["text", "json"],
+        typer.Option("--log-format", help="Write the log as text, or as JSON to standard output."),
     ] = "text",
     once: Annotated[bool, typer.Option("--once", help="Do the jobs that are due now, and exit.")] = False,
     failed: Annotated[bool, typer.Option("--failed", help="List failed jobs, and exit.")] = False,

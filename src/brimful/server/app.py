@@ -159,7 +159,6 @@ class Services:
             registry,
             limiter=limiter,
             records=self._records,
-            tasks=self._tasks,
             telemetry=self.telemetry,
             stopping=self.shutdown.forced,
             clock=clock,
@@ -306,7 +305,7 @@ class Services:
     async def check_ready(self) -> dict[str, UpstreamState]:
         """Return whether the upstreams answer; raise an error if requests cannot be served.
 
-        That is so during shutdown and without a usable store; with `ready_needs_upstreams`, also if no upstream answers.
+        That is so during shutdown and without a usable store; with `ready_needs_upstreams`, also if all upstreams fail.
         """
         if self.shutdown.started.is_set():
             raise ApiError("shutting_down", "the server is shutting down")

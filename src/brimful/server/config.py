@@ -208,8 +208,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     With `sessions`, the inspector also shows the session files of coding agents in the home folder. That is for local
     use only: `listen` must be a loopback address, and there may be no API keys, `hosts`, `origins` and proxies.
 
-    Without `upstreams`, the server only shows existing records. With `ready_needs_upstreams`, it is not ready while none
-    of them answers.
+    Without `upstreams`, the server only shows existing records. With `ready_needs_upstreams`, it is not ready while all
+    of them fail.
     """
 
     upstreams: tuple[UpstreamConfig, ...] = ()

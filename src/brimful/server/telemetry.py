@@ -30,9 +30,7 @@ class Telemetry:
         """All enabled hooks; engines use them, too."""
         return tuple(hook for hook in (self.metrics, self._traces) if hook is not None)
 
-    def watch(
-        self, database: Database, engines: Callable[[], int], upstreams: Callable[[], Mapping[str, int]]
-    ) -> None:
+    def watch(self, database: Database, engines: Callable[[], int], upstreams: Callable[[], Mapping[str, int]]) -> None:
         """Show the use of the database's connections, the number of open engines and which upstreams are available."""
         if self.metrics is not None:
             self.metrics.watch("brimful_open_engines", engines)

@@ -75,7 +75,6 @@ class Inspector:
             models=models,
             limiter=limiter,
             records=records,
-            tasks=tasks,
             cache=cache,
             costs=costs,
             clock=clock,

@@ -16,7 +16,6 @@ from brimful.records import Snapshot
 from brimful.records.reply import Reply
 from brimful.records.usage import RequestUsage
 from brimful.server.access import choose_policy, require_model, require_scope
-from brimful.server.background import BackgroundTasks
 from brimful.server.endpoint import JSON
 from brimful.server.errors import ApiError
 from brimful.server.inspector.context_cache import CachedContext, ContextCache, Pins
@@ -115,7 +114,6 @@ class Comparisons:
         models: ServedModels,
         limiter: Limiter,
         records: RecordWriter,
-        tasks: BackgroundTasks,
         cache: ContextCache,
         costs: Costs,
         clock: Callable[[], float],
@@ -125,7 +123,6 @@ class Comparisons:
         self._models = models
         self._limiter = limiter
         self._records = records
-        self._tasks = tasks
         self._cache = cache
         self._costs = costs
         self._clock = clock
@@ -161,7 +158,7 @@ class Comparisons:
                 usage = RequestUsage(
                     model=served.model.id, usage=reply.usage, at=started, user=user or "", key=call.client.key
                 )
-                self._tasks.start(self._records.add_usage(call.tenant, usage, provider.route), "recording usage")
+                self._records.write_usage(call.tenant, usage, provider.route)
             return await run_in_thread(self._answered, cached.snapshot, context, reply, provider.route, started)
 
     async def _load(self, call: Call) -> tuple[CachedContext, Pins]:

@@ -167,8 +167,11 @@ class RecordWriter:
             self._tasks.start(self._write_batches(tenant), "writing records")
         await asyncio.wait([batch.stored])
 
-    async def add_usage(self, tenant: str, usage: RequestUsage, route: str) -> None:
-        """Write the usage of a request whose context is not recorded, and send it to the telemetry."""
+    def write_usage(self, tenant: str, usage: RequestUsage, route: str) -> None:
+        """Write the usage of a request whose context is not recorded soon, and send it to the telemetry."""
+        self._tasks.start(self._write_usage(tenant, usage, route), "recording usage")
+
+    async def _write_usage(self, tenant: str, usage: RequestUsage, route: str) -> None:
         facts = {"model": usage.model, "requested_model": usage.model, "route": route}
         await self._tenants.emitter(tenant).emit("billed", **facts, usage=msgspec.structs.asdict(usage.usage))
         if self.mode in ("all", "required"):

@@ -24,7 +24,6 @@ from brimful.providers.directory import find_server_by_url
 from brimful.records import Usage
 from brimful.records.usage import RequestUsage
 from brimful.server.access import Client, list_fallbacks, may_use_model, require_model
-from brimful.server.background import BackgroundTasks
 from brimful.server.endpoint import JSON, Upload, read_json_object, run_until_disconnect, wait_for_disconnect
 from brimful.server.errors import ApiError, has_extra_root, unknown_path
 from brimful.server.limits import (
@@ -94,7 +93,6 @@ class Passthrough:
         *,
         limiter: Limiter,
         records: RecordWriter,
-        tasks: BackgroundTasks,
         telemetry: Telemetry,
         stopping: asyncio.Event,
         clock: Callable[[], float],
@@ -103,7 +101,6 @@ class Passthrough:
         self._registry = registry
         self._limiter = limiter
         self._records = records
-        self._tasks = tasks
         self._telemetry = telemetry
         self._stopping = stopping
         self._clock = clock
@@ -262,7 +259,7 @@ class Passthrough:
     def _record_usage(self, client: Client, user: str, upstream: Upstream, model: str, usage: Usage) -> None:
         name = name_with_price(self._registry.resolve(upstream.config.rename.get(model, model)), upstream.config.url)
         record = RequestUsage(model=name, usage=usage, at=self._clock(), user=user, key=client.key)
-        self._tasks.start(self._records.add_usage(client.tenant, record, upstream.route), "recording usage")
+        self._records.write_usage(client.tenant, record, upstream.route)
 
     def _read_path(self, request: Request) -> tuple[Wire, str]:
         """Return the wire format of a request, and its path at the upstream."""
