@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from brimful.core.notice import Notice
 from brimful.errors import InvalidValue
 from brimful.packagers import memory
-from brimful.records import Response, Room, Snapshot, Usage
+from brimful.records import Response, Room, Snapshot, Usage, User
 from brimful.records.statistics import Statistics
+from brimful.records.usage import RequestUsage
 from stores.test_snapshots import pile
 from strategies import COUNTER, examples
 from support import build, history
@@ -254,6 +255,23 @@ def test_a_removed_room_stays_in_the_totals(store, run):
     assert [run(store.statistics(**time)) for time in times] == before
     assert run(store.statistics(room="one"))[0].contexts == 0
     assert run(store.statistics(room="two"))[0].contexts == 3
+
+
+def test_requests_without_a_context_count_as_answers(store, run):
+    usage = Usage(prompt=100, cached=40, completion=7, reasoning=3)
+    requests = [RequestUsage(model=f"m{n % 2}", usage=usage, at=START + n, user="ada", key="k") for n in range(3)]
+    run(store.save_records([*requests, Snapshot(id="s", room="r", at=START, context=CONTEXTS[0])]))
+    for owner in ({}, {"user": "ada"}, {"key": "k"}):
+        (found,) = run(store.statistics(**owner))
+        assert (found.answers.total, found.answers.reported, found.answers.prompt) == (3, 3, 300)
+        assert [(each.model, each.answers.completion) for each in found.models if each.answers.total] == [
+            ("m0", 14),
+            ("m1", 7),
+        ]
+    assert [each.id for each in run(store.follow("0")).events] == ["s"]
+    run(store.remove(User, "ada"))
+    assert run(store.statistics(user="ada"))[0].answers.total == 0
+    assert run(store.statistics(key="k"))[0].answers.total == 3
 
 
 def test_numbers_that_make_no_sense_spoil_no_sums(store, run):
