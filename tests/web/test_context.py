@@ -10,7 +10,8 @@ import pytest
 from playwright.sync_api import expect
 
 from web import world
-from web.conftest import in_thread, served_here
+from web.conftest import SIZE, in_thread, served_here
+from web.test_accessibility import PHONE
 
 CROWD = 5_000
 
@@ -137,6 +138,49 @@ def test_the_request_and_the_answer_are_shown(shop, visit):
     expect(page.get_by_role("list", name="Messages of the request").get_by_role("listitem").last).to_contain_text(
         "Question 2"
     )
+
+
+@pytest.mark.parametrize("screen", [SIZE, PHONE])
+def test_a_long_question_and_a_long_answer_can_be_opened(tmp_path, visit, screen):
+    store = f"sqlite:///{tmp_path}/brimful.db"
+    question, answer = ("\n".join(f"{word} {line}." for line in range(100)) for word in ("Is it", "It is"))
+    id = in_thread(world.say(store, question, answer=answer))
+    with served_here(store) as address:
+        page = visit(address, f"/contexts/{id}", viewport=screen)
+        shown = page.get_by_role("region", name="Answer")
+        for index, (name, last) in enumerate({"question": "Is it 99.", "answer": "It is 99."}.items()):
+            text = shown.locator("blockquote").nth(index)
+            more, less = (shown.get_by_role("button", name=f"Show {much} of the {name}") for much in ("all", "less"))
+            expect(more).to_have_attribute("aria-expanded", "false")
+            assert text.bounding_box()["height"] < screen["height"] / 3
+            more.click()
+            expect(less).to_have_attribute("aria-expanded", "true")
+            expect(text).to_contain_text(last)
+            assert text.evaluate("text => text.clientHeight") == text.evaluate("text => text.scrollHeight")
+            assert text.bounding_box()["height"] > 1_500
+            less.click()
+            expect(more).to_be_visible()
+            assert text.bounding_box()["height"] < screen["height"] / 3
+        page.context.close()
+
+
+def test_a_short_answer_has_nothing_to_open(shop, visit):
+    address, _, contexts = shop
+    page = visit(address, f"/contexts/{contexts[-1]}")
+    shown = page.get_by_role("region", name="Answer")
+    expect(shown.get_by_text("Answer 2: a new lid is on its way.")).to_be_visible()
+    expect(shown.get_by_role("button", name="Show all")).to_have_count(0)
+
+
+def test_what_is_very_unlikely_to_help_is_said_in_words_with_its_place(shop, visit):
+    address, _, contexts = shop
+    decisions = httpx2.get(f"{address}/brimful/v1/contexts/{contexts[-1]}").json()["decisions"]
+    low = next(each for each in decisions if each["rank"] and each["score"]["relevance"] < 0.01)
+    pool = [each for each in decisions if each["pool"] == low["pool"] and each["rank"]]
+    page = visit(address, f"/contexts/{contexts[-1]}?item={low['id']}")
+    words = re.compile(rf"very unlikely to help, {low['rank']}(st|nd|rd|th) of {len(pool)}")
+    expect(page.get_by_role("complementary")).to_contain_text(words)
+    expect(page.get_by_text(re.compile("under 1"))).to_have_count(0)
 
 
 def test_the_request_shows_what_was_left_out_in_its_place(shop, visit):

@@ -191,7 +191,7 @@ def test_a_memory_removed_later_is_marked(own_shop, visit):
     expect(panel).to_contain_text("It was removed later, so newer contexts cannot include it.")
 
 
-def test_the_answer_stands_beside_what_it_rests_on_and_what_it_did_not_see(shop, visit):
+def test_the_answer_stands_beside_what_the_model_saw_and_did_not_see(shop, visit):
     address, _, contexts = shop
     page = visit(address, f"/contexts/{contexts[-1]}")
     expect(page.get_by_role("region", name="Answer")).to_contain_text("Answer 2: a new lid is on its way.")

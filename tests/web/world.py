@@ -101,13 +101,13 @@ async def support(url, *, tenant="default", turns=3):
         return [answer.response.context for answer in questions]
 
 
-async def say(url, text, *, room="support", tenant="default"):
+async def say(url, text, *, answer="Yes.", room="support", tenant="default"):
     """Say one thing more, as another process would."""
-    provider = ScriptedProvider(["Yes."], tokens=_counted)
+    provider = ScriptedProvider([answer], tokens=_counted)
     options = {"model": MODEL, "policy": WHOLE, "provider": provider, "embedder": "none"}
     async with brimful.Engine(url, tenant=tenant, **options) as engine:
-        answer = await engine.respond(room, text, window=WINDOW, completion=COMPLETION)
-        return answer.response.context
+        answered = await engine.respond(room, text, window=WINDOW, completion=COMPLETION)
+        return answered.response.context
 
 
 async def shortened(url):
@@ -143,7 +143,14 @@ async def cached(url, context, *, tokens, expected):
     """Record an answer for which the provider took so many tokens from its cache."""
     usage = Usage(prompt=expected + 100, cached=tokens, completion=9)
     answer = Response(
-        id="res-cached", context=context, room="support", at=time.time(), usage=usage, expected_cached=expected
+        id="res-cached",
+        context=context,
+        room="support",
+        model=MODEL,
+        at=time.time(),
+        seconds=1.5,
+        usage=usage,
+        expected_cached=expected,
     )
     async with brimful.Engine(url, embedder="none") as engine:
         await engine.store.save_response(answer)

@@ -52,7 +52,7 @@ describe("candidates", () => {
     expect(ids(sorted(all, { column: "kind", down: false }))).toEqual(["a", "b", "d", "e", "f", "c"]);
     expect(ids(sorted(all, { column: "rank", down: false })).slice(0, 3)).toEqual(["d", "e", "b"]);
   });
-  it("tell what an answer rests on and what it did not see, the most relevant first", () => {
+  it("tell what the model saw and did not see for an answer, the most relevant first", () => {
     const relevant = (id: string, relevance: number, more: Partial<Decision>) => decision(id, { score: { ...scores(0), relevance }, ...more });
     const some = [
       relevant("low", 0.1, {}), relevant("high", 0.9, { outcome: "shrunk" }), relevant("now", 1, { component: "current" }),

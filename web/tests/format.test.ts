@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { ago, clockTimes, evidence, isoTime, formatTime, formText, money, ordinal, percent, plural, reasonText, relevance, score, seconds, short, signed, whole } from "../src/logic/format";
+import { ago, clockTimes, evidence, isoTime, formatTime, formText, money, ordinal, percent, plural, reasonText, relevance, relevanceText, score, seconds, short, signed, whole } from "../src/logic/format";
 
 describe("formatted numbers", () => {
   it.each([[0, "0"], [950, "950"], [12_345, "12.3k"], [999_949, "1000k"], [1_048_576, "1.05M"], [-2048, "-2.05k"]])("shortens %d to %s", (value, text) => {
@@ -13,8 +13,16 @@ describe("formatted numbers", () => {
   it.each([[0, "0\u00a0%"], [0.0004, "<0.1\u00a0%"], [0.0456, "4.6\u00a0%"], [0.1234, "12.3\u00a0%"], [1, "100\u00a0%"], [NaN, "–"]])("formats %d as %s", (share, text) => {
     expect(percent(share)).toBe(text);
   });
-  it.each([[0, "0\u00a0%"], [0.00001, "under 1\u00a0%"], [0.0099, "under 1\u00a0%"], [0.714, "71\u00a0%"], [0.9991, "over 99\u00a0%"], [1, "100\u00a0%"]])("shows a relevance of %d as %s", (value, text) => {
+  it.each([[0, "very unlikely to help"], [0.0099, "very unlikely to help"], [0.01, "1\u00a0%"], [0.714, "71\u00a0%"], [0.9991, "over 99\u00a0%"], [1, "100\u00a0%"]])("shows a relevance of %d as %s", (value, text) => {
     expect(relevance(value)).toBe(text);
+    expect(relevanceText(value)).toBe(text.startsWith("very") ? text : `relevance ${text}`);
+  });
+  it("shows the place of what is very unlikely to help, and the last place that got in", () => {
+    expect(relevance(0.0001, { rank: 49, total: 55, cut: 12 })).toBe("very unlikely to help, 49th of 55, cut at 12");
+    expect(relevance(0.0001, { rank: 3, total: 1055, cut: 12 })).toBe("very unlikely to help, 3rd of 1,055");
+    expect(relevance(0.0001, { rank: 2, total: 2, cut: 0 })).toBe("very unlikely to help, 2nd of 2");
+    expect(relevance(0.0001, { rank: 0, total: 55, cut: 12 })).toBe("very unlikely to help");
+    expect(relevance(0.5, { rank: 49, total: 55, cut: 12 })).toBe("50\u00a0%");
   });
   it.each([["fits", "fits"], ["pool-full", "pool full"], ["not-worth", "not worth its tokens"]])("shows the reason %s as %s", (reason, text) => {
     expect(reasonText(reason)).toBe(text);

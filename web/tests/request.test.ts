@@ -30,6 +30,7 @@ describe("what is not in a request", () => {
     expect(omissionText(omission(0, { component: "lorebook", count: 1, tokens: 1 }))).toBe("1 lorebook entry left out, 1 token");
     expect(omissionText(omission(0, { component: "own-kind", count: 2 }))).toBe("2 items left out, 3,410 tokens");
     expect(omissionText(omission(0, { summary: "sum" }))).toBe("12 messages replaced by a summary, 3,410 tokens");
+    expect(omissionText(omission(0, { summary: "ledger" }), true)).toBe("12 messages as one line each, 3,410 tokens");
     expect(omissionText(omission(0, { items: [] }))).toBe("12 older messages not loaded, 3,410 tokens");
     expect(cutText({ form: "excerpt", tokens: 234, size: 1900 })).toBe("excerpt: 1,666 of 1,900 tokens cut");
   });

@@ -1,9 +1,9 @@
 import { describe, expect, it } from "vitest";
 
 import type { Decision, Remedy } from "../src/api/types";
-import { outcomes } from "../src/logic/candidates";
+import { outcomes, placeOf } from "../src/logic/candidates";
 import { windowSum } from "../src/logic/components";
-import { explain, origin, place, unusedTokens } from "../src/logic/why";
+import { explain, origin, unusedTokens } from "../src/logic/why";
 
 function decision(id: string, more: Partial<Decision> = {}): Decision {
   return {
@@ -49,8 +49,15 @@ describe("an explanation", () => {
     const why = "kept: fits in pool 'related' (90/100 tokens), score 0.50, 40 tokens, rank 1; candidate because found by retrieval (relevance under 1 %: words 8.2)";
     const inside = decision("in", { outcome: "kept", reason: "fits", why });
     expect(explain(inside, view())).toBe("Fits in pool 'related' (90/100 tokens).");
-    expect(origin(inside)).toBe("search found it (relevance under 1\u00a0%: words 8.2)");
-    expect(origin(decision("x", { why: "kept: required" }))).toBe("");
+    expect(origin(inside, [inside])).toBe("search found it (very unlikely to help, 1st of 1: words 8.2)");
+    expect(origin({ ...inside, score: { ...scores(0.5), relevance: 0.712 } }, [inside])).toBe("search found it (relevance 71\u00a0%: words 8.2)");
+    expect(origin(decision("x", { why: "kept: required" }), [])).toBe("");
+  });
+  it("says how unlikely it is that something helps, and where it stands", () => {
+    const unlikely = decision("out", { reason: "unlikely", rank: 3, cut: 1 });
+    const rest = " Such results distract more often than they help.";
+    expect(explain(unlikely, view(kept("a", 0.5, 50), kept("b", 0.5, 50), unlikely))).toBe(`It is very unlikely to help, 3rd of 3, cut at 1.${rest}`);
+    expect(explain({ ...unlikely, score: { ...scores(0.1), relevance: 0.03 } }, view())).toBe(`It is unlikely to help (relevance 3\u00a0%).${rest}`);
   });
   it("says why free tokens did not help what was not a candidate", () => {
     const absence = { kind: "memory-semantic", reason: "not-found", why: "", fix: "", relevance: 0.0002 };
@@ -63,7 +70,7 @@ describe("an explanation", () => {
     expect(unusedTokens(absence, { remaining: 0, decisions: [] })).toBe("");
   });
   it("counts places in a pool", () => {
-    expect(place(decision("x"), [decision("x"), decision("y"), decision("z", { pool: "recent" })])).toBe("1 of 2");
+    expect(placeOf(decision("x"), [decision("x"), decision("y"), decision("z", { pool: "recent" })])).toEqual({ rank: 1, total: 2, cut: 2 });
   });
 });
 

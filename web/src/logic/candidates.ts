@@ -1,7 +1,7 @@
 /** Filtering and sorting the table of candidates. */
 
 import type { Decision, Outcome } from "../api/types";
-import { plural, score, whole } from "./format";
+import { type Place, plural, score, whole } from "./format";
 
 export type Column =
   | "position" | "outcome" | "item" | "kind" | "pool" | "reason"
@@ -107,11 +107,16 @@ export function countBy(decisions: readonly Decision[], field: "kind" | "pool" |
   return [...counts].filter(([name]) => name !== "").sort((a, b) => b[1] - a[1] || (a[0] < b[0] ? -1 : 1));
 }
 
-const STANDING = new Set(["system", "current", "format", "notes"]); // in every context, so nothing rests on them alone
+const STANDING = new Set(["system", "current", "format", "notes"]); // in every context, so no answer depends on them alone
 
 /** Whether a candidate is a line in the ledger of an agent's steps. */
-export function isLine(decision: Decision): boolean {
-  return decision.outcome === "replaced" && decision.reason === "ledger";
+export function isLine({ outcome, reason }: { outcome: Outcome | null; reason: string }): boolean {
+  return outcome === "replaced" && reason === "ledger";
+}
+
+/** The place of a candidate in the order of its pool. */
+export function placeOf({ pool, rank, cut }: Decision, decisions: readonly Decision[]): Place {
+  return { rank, total: decisions.filter((each) => each.pool === pool && each.rank > 0).length, cut };
 }
 
 /** What is said if nothing was left out: some candidates may be lines of the ledger only. */
@@ -135,12 +140,12 @@ export function outcomes(decisions: readonly Decision[], all: number): string {
   ].join(", ");
 }
 
-/** The beginning of the question that a context was built for. */
-export function questionOf(decisions: readonly Decision[]): string {
-  return decisions.find((each) => each.component === "current")?.excerpt ?? "";
+/** The question that a context was built for. */
+export function questionOf(decisions: readonly Decision[]): Decision | undefined {
+  return decisions.find((each) => each.component === "current" && each.excerpt);
 }
 
-/** What an answer rests on: the included candidates, the most relevant first. */
+/** What the model saw for this answer: the included candidates, the most relevant first. */
 export function basis(decisions: readonly Decision[]): Decision[] {
   return byRelevance(decisions.filter((each) => included(each) && !STANDING.has(each.component)));
 }

@@ -37,11 +37,28 @@ export function score(value: number): string {
   return value > ZERO && value < 0.01 ? value.toPrecision(1) : value.toFixed(2);
 }
 
-/** The probability that an item helps: 71 %, under 1 %, over 99 %. */
-export function relevance(value: number): string {
-  const share = value * 100;
-  if (share > 0 && share < 1) return `under 1${PERCENT}`;
-  return share > 99 && share < 100 ? `over 99${PERCENT}` : `${Math.round(share)}${PERCENT}`;
+/** Whether a relevance is so low that the number says nothing. */
+export function isUnlikely(relevance: number): boolean {
+  return relevance < 0.01;
+}
+
+/** Where a candidate stands in the order of its pool, how many are in it, and the last place that got in; 0 if there is none. */
+export interface Place {
+  rank: number;
+  total: number;
+  cut: number;
+}
+
+/** The probability that an item helps, in words if it is low: 71 %, over 99 %, "very unlikely to help, 52nd of 240, cut at 25". */
+export function relevance(value: number, { rank, total, cut }: Place = { rank: 0, total: 0, cut: 0 }): string {
+  if (!isUnlikely(value)) return value > 0.99 && value < 1 ? `over 99${PERCENT}` : `${Math.round(value * 100)}${PERCENT}`;
+  const place = rank > 0 ? `, ${ordinal(rank)} of ${whole(total)}` : "";
+  return `very unlikely to help${place}${place && cut > 0 && rank > cut ? `, cut at ${whole(cut)}` : ""}`;
+}
+
+/** The same where it does not stand beside its name: "relevance 71 %", "very unlikely to help". */
+export function relevanceText(value: number, place?: Place): string {
+  return `${isUnlikely(value) ? "" : "relevance "}${relevance(value, place)}`;
 }
 
 const REASONS: Record<string, string> = {

@@ -29,10 +29,10 @@ const NOUNS: Record<string, [string, string?]> = {
   notes: ["note"], media: ["media item"], current: ["message"], definitions: ["tool definition"],
 };
 
-/** What is not in the request at one place: "12 messages left out, 3,410 tokens". */
-export function omissionText({ component, count, tokens, items, summary }: Omission): string {
+/** What is not in the request at one place: "12 messages left out, 3,410 tokens". `lines` says whether each is a line of the ledger. */
+export function omissionText({ component, count, tokens, items, summary }: Omission, lines = false): string {
   const [one, many = `${one}s`] = NOUNS[component] ?? ["item"];
-  const what = items.length === 0 ? `${plural(count, `older ${one}`, `older ${many}`)} not loaded` : `${plural(count, one, many)} ${summary ? "replaced by a summary" : "left out"}`;
+  const what = items.length === 0 ? `${plural(count, `older ${one}`, `older ${many}`)} not loaded` : `${plural(count, one, many)} ${lines ? "as one line each" : summary ? "replaced by a summary" : "left out"}`;
   return `${what}, ${plural(tokens, "token")}`;
 }
 

@@ -1,8 +1,8 @@
 /** Why a candidate was left out or included, in sentences with the numbers that decided it. */
 
 import type { Absence, ContextView, Decision, Remedy } from "../api/types";
-import { included } from "./candidates";
-import { plural, relevance, score, whole } from "./format";
+import { included, placeOf } from "./candidates";
+import { isUnlikely, plural, relevanceText, score, whole } from "./format";
 
 type View = Pick<ContextView, "decisions" | "pools" | "price" | "tokens" | "available">;
 
@@ -12,9 +12,9 @@ export function explain(decision: Decision, view: View, remedies: readonly Remed
 }
 
 /** Why it was a candidate, if search or a keyword found it. */
-export function origin(decision: Decision): string {
+export function origin(decision: Decision, decisions: readonly Decision[]): string {
   const text = decision.why.split("; candidate because ")[1] ?? "";
-  return text.replace(/^found by retrieval/, "search found it").replace(/relevance (?:under |over )?\d+ %/, `relevance ${relevance(decision.score?.relevance ?? 0)}`);
+  return text.replace(/^found by retrieval/, "search found it").replace(/relevance (?:under |over )?\d+ %/, chance(decision, decisions));
 }
 
 /** Why free tokens of the window did not help something that was not a candidate. */
@@ -24,9 +24,9 @@ export function unusedTokens({ kind, reason, relevance }: Absence, { remaining, 
   return `${plural(remaining, "token")} of the window stayed free, but only candidates can use them.${kind.startsWith("memory-") && isHopeless ? " A larger window would not make it one." : ""}`;
 }
 
-/** The place of a candidate in the order of its pool: "62 of 92". */
-export function place(decision: Decision, decisions: readonly Decision[]): string {
-  return `${whole(decision.rank)} of ${whole(decisions.filter((each) => each.pool === decision.pool && each.rank > 0).length)}`;
+/** How likely a candidate is to help: "relevance 71 %", "very unlikely to help, 52nd of 240, cut at 25". */
+function chance(decision: Decision, decisions: readonly Decision[]): string {
+  return relevanceText(decision.score?.relevance ?? 0, placeOf(decision, decisions));
 }
 
 const REASONS: Record<string, (decision: Decision, view: View, remedies: readonly Remedy[]) => string | undefined> = {
@@ -36,8 +36,10 @@ const REASONS: Record<string, (decision: Decision, view: View, remedies: readonl
     if (cost === undefined || value === 0) return undefined;
     return `It is not worth its tokens. It would take ${plural(cost, "token")}, which have to be worth a score of at least ${score(cost * view.price / 1000)} at the price of this policy (${view.price} per 1,000 tokens). Its score is ${score(value)}.`;
   },
-  unlikely: (decision) =>
-    `It is unlikely to help: its relevance is ${relevance(decision.score?.relevance ?? 0)}. Such results distract more often than they help.`,
+  unlikely: (decision, { decisions }) => {
+    const text = chance(decision, decisions);
+    return `It is ${isUnlikely(decision.score?.relevance ?? 0) ? text : `unlikely to help (${text})`}. Such results distract more often than they help.`;
+  },
   older: (decision) =>
     `History is included without gaps, from the newest message back. The newest ${whole(decision.cut)} got in; this one is number ${whole(decision.rank)}.`,
   "low-water": (decision, view) =>

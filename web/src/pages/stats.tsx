@@ -7,7 +7,7 @@ import { useResource } from "../api/resource";
 import type { OwnSpending, Statistics, StatisticsList } from "../api/statistics";
 import type { ContextList, ContextRow } from "../api/types";
 import { inDisplayOrder, look, title } from "../logic/components";
-import { formatPeriod, money, percent, plural, relevance, seconds, short, whole } from "../logic/format";
+import { formatPeriod, money, percent, plural, relevanceText, seconds, short, whole } from "../logic/format";
 import { timeRange } from "../logic/scale";
 import { setQuery, route } from "../router";
 import { type DataColumn, DataTable } from "../ui/data-table";
@@ -90,7 +90,7 @@ function Summary({ of }: { of: Statistics }) {
         <div><dt>Saved</dt><dd>{money(of.saved)}</dd><dd class="small muted">compared to sending everything</dd></div>
         <div><dt>Counting error</dt><dd>{answers.count_error === null ? "–" : percent(Math.abs(answers.count_error))}</dd><dd class="small muted">compared to reported usage</dd></div>
         <div><dt>Answer time</dt><dd>{seconds(answers.seconds)}</dd><dd class="small muted">mean</dd></div>
-        <div><dt>Memories per context <Explain term="Relevance" /></dt><dd>{of.memories.per_context.toFixed(1)}</dd><dd class="small muted">{of.memories.relevance === null ? "no relevance recorded" : `mean relevance ${relevance(of.memories.relevance)}`}</dd></div>
+        <div><dt>Memories per context <Explain term="Relevance" /></dt><dd>{of.memories.per_context.toFixed(1)}</dd><dd class="small muted">{of.memories.relevance === null ? "no relevance recorded" : `${relevanceText(of.memories.relevance)} on average`}</dd></div>
         <div><dt>Vector search</dt><dd>{percent(of.vector_uptime)}</dd><dd class="small muted">{of.breaker_openings === 0 ? "never paused after failures" : `paused ${plural(of.breaker_openings, "time")} after failures`}</dd></div>
       </dl>
       <Composition of={of} />

@@ -89,7 +89,7 @@ function Playground({ view, item }: { view: ContextView; item: string }) {
   return (
     <div class="what-if">
       <section class="result" aria-label="Result">
-        {question && <p class="exchange"><b class="muted">Question</b> <span>{question}</span></p>}
+        {question && <p class="exchange"><b class="muted">Question</b> <span>{question.excerpt}</span></p>}
         {error && <ErrorNote error={error} />}
         {answer?.exceeded && <DoesNotFit exceeded={answer.exceeded} />}
         {isOld && <p class="note warn">This is the old result: a number was not accepted.</p>}

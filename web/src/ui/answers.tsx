@@ -1,18 +1,19 @@
 /** What was asked and answered, beside what the model saw and what was left out. */
 
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 
 import { path, query } from "../api/client";
 import { follow } from "../api/events";
 import { useResource } from "../api/resource";
 import type { Answer, ContextView, Decision, Notice, Recalled } from "../api/types";
-import { basis, included, leftOut, nothingLeftOut, questionOf, rating } from "../logic/candidates";
+import { basis, included, leftOut, nothingLeftOut, placeOf, questionOf, rating } from "../logic/candidates";
 import { look, title } from "../logic/components";
-import { money, ordinal, percent, plural, reasonText, relevance, seconds, signed, whole } from "../logic/format";
+import { money, percent, plural, reasonText, relevanceText, seconds, signed, whole } from "../logic/format";
 import { itemPath } from "../logic/routes";
 import { setQuery, route } from "../router";
 import { Find } from "./find";
 import { Explain } from "./help";
+import { wholePath } from "./item-panel";
 import { FormMark } from "./outcome";
 import { later } from "./later";
 import { Loaded } from "./states";
@@ -34,12 +35,12 @@ export function AnswerSection({ view, onOpen }: { view: ContextView; onOpen: (id
         <h2 id="out-heading">What it did not see</h2>
         <Find context={view.id} label="What did the answer forget?" text={find} onFind={(text) => setQuery({ find: text })} onPick={onOpen} />
         {outside.length === 0 ? <p class="small muted">{nothingLeftOut(view.decisions)}</p> : <p class="small muted">{plural(outside.length, "candidate")} left out. {outside.some((each) => each.pool) && <>Pools have limits. <Explain term="Pool" /> </>}The most relevant first:</p>}
-        <Items items={outside} onOpen={onOpen} about={(each) => [...(each.reason === "unlikely" ? [] : [reasonText(each.reason)]), relevanceText(each)].join(" · ")} />
+        <Items items={outside} onOpen={onOpen} about={(each) => [...(each.reason === "unlikely" ? [] : [reasonText(each.reason)]), chance(each, view)].join(" · ")} />
       </section>
       <section class="side" aria-labelledby="basis-heading">
         <h2 id="basis-heading">What the model saw</h2>
         <p class="small muted">Besides the system prompt and the question ({plural(standing, "item")}), the model saw {plural(inside.length, "item")}. The most relevant first:</p>
-        <Items items={inside} onOpen={onOpen} about={(each) => FIXED[each.component] ?? relevanceText(each)} />
+        <Items items={inside} onOpen={onOpen} about={(each) => FIXED[each.component] ?? chance(each, view)} />
       </section>
     </div>
   );
@@ -47,19 +48,9 @@ export function AnswerSection({ view, onOpen }: { view: ContextView; onOpen: (id
 
 const FIXED: Record<string, string> = { pinned: "in every context", lorebook: "keyword", summaries: "summary" };
 
-const UNLIKELY = 0.01; // below it, the number says nothing
-
-/** The place in its pool, and the last one that got in if that is earlier: ", 52nd in its pool, cut at 25". */
-function rankText({ rank, cut }: Decision): string {
-  if (rank === 0) return "";
-  return `, ${ordinal(rank)} in its pool${cut > 0 && rank > cut ? `, cut at ${whole(cut)}` : ""}`;
-}
-
-function relevanceText(decision: Decision): string {
+function chance(decision: Decision, { decisions }: ContextView): string {
   const value = rating(decision);
-  if (value === null) return "no relevance";
-  if (value < UNLIKELY) return `very unlikely to help${rankText(decision)}`;
-  return `relevance ${relevance(value)}`;
+  return value === null ? "no relevance" : relevanceText(value, placeOf(decision, decisions));
 }
 
 function Items({ items, onOpen, about }: { items: Decision[]; onOpen: (id: string) => void; about: (each: Decision) => string }) {
@@ -82,12 +73,34 @@ function Items({ items, onOpen, about }: { items: Decision[]; onOpen: (id: strin
   );
 }
 
+/** A text that is cut after some lines until it is opened. `rest` is where to read all of it, if `text` is its beginning. */
+function LongText({ name, look = "", text, rest = null }: { name: string; look?: string; text: string; rest?: string | null }) {
+  const ref = useRef<HTMLQuoteElement>(null);
+  const [isCut, setCut] = useState(false);
+  const [isOpen, setOpen] = useState(false);
+  const { data, error } = useResource<Recalled>(isOpen ? rest : null);
+  useLayoutEffect(() => {
+    const element = ref.current;
+    if (!element || isOpen) return;
+    const watch = new ResizeObserver(() => setCut(element.scrollHeight > element.clientHeight + 1));
+    watch.observe(element);
+    return () => watch.disconnect();
+  }, [text, isOpen]);
+  return (
+    <>
+      <blockquote ref={ref} class={`record-text ${look}`} data-open={isOpen || undefined}>{(isOpen && data?.text) || text}</blockquote>
+      {isOpen && error && <p class="note warn" role="alert">{error}</p>}
+      {(isCut || rest !== null) && <button type="button" class="quiet" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>Show {isOpen ? "less" : "all"}<span class="hidden"> of the {name}</span></button>}
+    </>
+  );
+}
+
 function Exchange({ view }: { view: ContextView }) {
   const question = questionOf(view.decisions);
   const answers = useAnswers(view);
   return (
     <section class="side" aria-labelledby="answers-heading">
-      {question && <><h2>Question</h2><blockquote class="record-text">{question}</blockquote></>}
+      {question && <><h2>Question</h2><LongText name="question" text={question.excerpt} rest={question.excerpt.endsWith("…") ? wholePath(view.id, question.id) : null} /></>}
       <h2 id="answers-heading">{answers.length > 1 ? "Answers" : "Answer"}</h2>
       {answers.length === 0 && <p class="muted">No answer recorded. The context was not sent, or the answer has not arrived yet.</p>}
       {answers.map((answer) => <One key={answer.id} answer={answer} counted={view.tokens} />)}
@@ -126,7 +139,7 @@ function One({ answer, counted }: { answer: Answer; counted: number }) {
   const recalls = answer.notices.filter(isRecall);
   return (
     <>
-      {answer.text && <blockquote class="record-text answer-text">{answer.text}</blockquote>}
+      {answer.text && <LongText name="answer" look="answer-text" text={answer.text} />}
       <Rate answer={answer} />
       {recalls.length > 0 && <Recalls context={answer.context} recalls={recalls} />}
       {answer.notices.filter((each) => !isRecall(each)).map((notice) => <p key={notice.text} class="note warn">{notice.text}</p>)}

@@ -4,7 +4,7 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 
 import type { Decision } from "../api/types";
-import { charged, type Column, type Filter, filtered, isUseful, type Order, sorted, countBy } from "../logic/candidates";
+import { charged, type Column, type Filter, filtered, isUseful, type Order, placeOf, sorted, countBy } from "../logic/candidates";
 import { look } from "../logic/components";
 import { GLOSSARY, type Term } from "../logic/glossary";
 import { plural, reasonText, relevance, score, whole } from "../logic/format";
@@ -17,11 +17,10 @@ interface Shown {
   title: string;
   about: string;
   term?: Term;
-  show: (decision: Decision) => ComponentChildren;
+  show: (decision: Decision, decisions: readonly Decision[]) => ComponentChildren;
 }
 
-const part = (name: "priority" | "importance" | "relevance" | "recency") => (each: Decision) =>
-  each.score ? (name === "relevance" ? relevance : score)(each.score[name]) : "";
+const part = (name: "priority" | "importance" | "recency") => (each: Decision) => (each.score ? score(each.score[name]) : "");
 
 const COLUMNS: Shown[] = [
   { name: "position", title: "Pos.", about: "Position in the request", show: (each) => (each.position === null ? "–" : each.position + 1) },
@@ -33,7 +32,7 @@ const COLUMNS: Shown[] = [
   { name: "score", title: "Score", about: "Score", term: "Score", show: (each) => each.score && <ScoreBar decision={each} /> },
   { name: "priority", title: "Prio.", about: "Priority (unweighted)", show: part("priority") },
   { name: "importance", title: "Imp.", about: "Importance (unweighted)", show: part("importance") },
-  { name: "relevance", title: "Rel.", about: "Relevance", term: "Relevance", show: part("relevance") },
+  { name: "relevance", title: "Rel.", about: "Relevance", term: "Relevance", show: (each, all) => each.score && <RelevanceWords text={relevance(each.score.relevance, placeOf(each, all))} /> },
   { name: "recency", title: "Rec.", about: "Recency (unweighted)", show: part("recency") },
   { name: "tokens", title: "Tokens", about: "Tokens in the window, with label or role; of what was left out, those of its text", show: (each) => whole(charged(each)) },
   { name: "rank", title: "Place", about: "Place in its pool", term: "Place", show: (each) => (each.rank ? whole(each.rank) : "–") },
@@ -58,6 +57,11 @@ function ScoreBar({ decision }: { decision: Decision }) {
   return <span class="score" style={{ "--share": String(Math.min(1, Math.max(0, value))) }}>{score(value)}</span>;
 }
 
+/** As many words as fit. */
+function RelevanceWords({ text }: { text: string }) {
+  return <span title={text}>{text}</span>;
+}
+
 export function Candidates({ decisions, filter, order, selected, onFilter, onOrder, onOpen, onFind }: {
   decisions: Decision[];
   filter: Filter;
@@ -79,7 +83,7 @@ export function Candidates({ decisions, filter, order, selected, onFilter, onOrd
         </p>
         {columns.map(({ name, term }) => term && <span key={name}>{term} <Explain term={term} /></span>)}
       </div>
-      <Rows rows={rows} columns={columns} order={order} selected={selected} onOrder={onOrder} onOpen={onOpen} />
+      <Rows rows={rows} decisions={decisions} columns={columns} order={order} selected={selected} onOrder={onOrder} onOpen={onOpen} />
       {rows.length === 0 && <NoRows text={filter.text.trim()} onFind={onFind} />}
     </div>
   );
@@ -142,8 +146,10 @@ function nextOrder(order: Order, column: Column): Order {
   return order.column === column ? { column, down: !order.down } : { column, down: DESCENDING_FIRST.includes(column) };
 }
 
-function Rows({ rows, columns, order, selected, onOrder, onOpen }: {
+function Rows({ rows, decisions, columns, order, selected, onOrder, onOpen }: {
   rows: Decision[];
+  /** Those of all rows, and of rows that a filter hides. */
+  decisions: readonly Decision[];
   columns: Shown[];
   order: Order;
   selected: string;
@@ -232,7 +238,7 @@ function Rows({ rows, columns, order, selected, onOrder, onOpen }: {
                 key={each.id + index} role="row" data-row={index} aria-rowindex={index + 2} aria-selected={each.id === selected}
                 tabIndex={index === focus ? 0 : -1} onClick={() => (setAt(index), onOpen(each.id))} onFocus={() => setAt(index)}
               >
-                {columns.map(({ name, show }) => <td key={name} role="gridcell" class={`col-${name}`}>{show(each)}</td>)}
+                {columns.map(({ name, show }) => <td key={name} role="gridcell" class={`col-${name}`}>{show(each, decisions)}</td>)}
               </tr>
             );
           })}

@@ -5,7 +5,7 @@ import { useState } from "preact/hooks";
 import type { Change, Decision, Form, Outcome } from "../api/types";
 import { look, title } from "../logic/components";
 import { type ChangeGroup, type ChangeOrder, componentOfKind, groupChanges, sumTokens } from "../logic/differences";
-import { plural, reasonText, relevance, whole } from "../logic/format";
+import { plural, reasonText, relevanceText, whole } from "../logic/format";
 import { itemPath } from "../logic/routes";
 import { Explain } from "./help";
 import { OutcomeBadge } from "./outcome";
@@ -66,7 +66,7 @@ function Group({ group: { component, tokens, changes }, isOpen, context }: { gro
           <li key={each.id}>
             <a href={itemPath(context, each.id)}><span class="change-text">{each.excerpt || each.id}</span></a>
             <span class="small muted">
-              <Result outcome={each.before} reason={each.before_reason} form={each.before_form} /> → <Result outcome={each.after} reason={each.after_reason} form={each.after_form} /> · {plural(each.tokens, "token")}{each.relevance !== null && ` · relevance ${relevance(each.relevance)}`}
+              <Result outcome={each.before} reason={each.before_reason} form={each.before_form} /> → <Result outcome={each.after} reason={each.after_reason} form={each.after_form} /> · {plural(each.tokens, "token")}{each.relevance !== null && ` · ${relevanceText(each.relevance)}`}
             </span>
           </li>
         ))}

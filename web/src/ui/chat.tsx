@@ -16,7 +16,7 @@ import type { Message, MessageList, Persona, PersonaList } from "../api/records"
 import { useResource } from "../api/resource";
 import type { ServedModels } from "../api/types";
 import { newId, questionOf, type Reply } from "../logic/chat";
-import { evidence, formatTime, money, plural, relevance, seconds, whole } from "../logic/format";
+import { evidence, formatTime, money, plural, relevanceText, seconds, whole } from "../logic/format";
 import { contextPath } from "../logic/routes";
 import { messageText } from "../logic/text";
 import { setQuery, route } from "../router";
@@ -220,7 +220,7 @@ function Said({ message, act, off = false, children }: { message: Message; act: 
         {answer?.finish === "broken-off" && <span class="tag warn">stopped</span>}
         {message.edited !== null && <span class="tag">edited</span>}
         {message.superseded ? <span class="tag">replaced</span> : message.hidden && <span class="tag">hidden</span>}
-        {message.relevance !== null && <span class="muted" title={evidence(message.parts)}>relevance {relevance(message.relevance)}</span>}
+        {message.relevance !== null && <span class="muted" title={evidence(message.parts)}>{relevanceText(message.relevance)}</span>}
         <code>{message.id}</code>
         <span class="record-buttons">
           {message.context && <a class="quiet" href={contextPath(message.context)}>What the model saw<span class="hidden"> for {message.id}</span></a>}

@@ -6,7 +6,7 @@ import { path, query } from "../api/client";
 import { useResource } from "../api/resource";
 import type { FindResult, Match } from "../api/types";
 import { formatTime, reasonText } from "../logic/format";
-import { OUTCOME_TEXT } from "./outcome";
+import { outcomeText } from "./outcome";
 import { Loaded } from "./states";
 
 export function Find({ context, label, text, onFind, onPick }: {
@@ -66,7 +66,7 @@ function Result({ item, onPick }: { item: Match; onPick: (id: string) => void })
 
 function Status({ item: { outcome, reason, why } }: { item: Match }) {
   if (outcome === null) return <><b>not a candidate</b>, {why}</>;
-  return outcome === "dropped" ? <><b>left out</b>, {reasonText(reason)}</> : <b>{OUTCOME_TEXT[outcome]}</b>;
+  return outcome === "dropped" ? <><b>left out</b>, {reasonText(reason)}</> : <b>{outcomeText({ outcome, reason })}</b>;
 }
 
 /** "memory-semantic" → "memory" */

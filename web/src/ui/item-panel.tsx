@@ -7,18 +7,23 @@ import { errorMessage, json, path, query } from "../api/client";
 import { useResource } from "../api/resource";
 import type { Memory } from "../api/records";
 import type { Absence, ContextView, Decision, ItemView, Recalled, Remedy, Score } from "../api/types";
-import { included } from "../logic/candidates";
+import { included, placeOf } from "../logic/candidates";
 import { look, title } from "../logic/components";
-import { formatTime, formText, plural, reasonText, relevance, score, whole } from "../logic/format";
+import { formatTime, formText, isUnlikely, type Place, plural, reasonText, relevance, relevanceText, score, whole } from "../logic/format";
 import { memoryOwner } from "../logic/names";
 import { contextPath, itemPath, whatIfPath } from "../logic/routes";
-import { explain, origin, place, unusedTokens } from "../logic/why";
+import { explain, origin, unusedTokens } from "../logic/why";
 import { Explain, Explained } from "./help";
 import { MemoryDialog } from "./memory-dialog";
-import { FormMark, OUTCOME_TEXT, OutcomeBadge } from "./outcome";
+import { FormMark, OutcomeBadge, outcomeText } from "./outcome";
 import { Loaded } from "./states";
 
 const EVERYTHING = 2 ** 40; // tokens: more than any text has
+
+/** Where the API has the whole text of an item. */
+export function wholePath(context: string, item: string): string {
+  return path`/contexts/${context}/recall` + query({ handle: item, max_tokens: EVERYTHING });
+}
 
 const PARTS: [keyof Score, string][] = [
   ["priority", "Priority"], ["importance", "Importance"], ["relevance", "Relevance"], ["recency", "Recency"],
@@ -83,10 +88,10 @@ function Verdict({ view, context, item, onEdit }: AdviceProps) {
 }
 
 function DecisionText({ decision, view, context }: { decision: Decision; view: ItemView; context: ContextView }) {
-  const source = origin(decision);
+  const source = origin(decision, context.decisions);
   return (
     <>
-      <p><b>{sentence(OUTCOME_TEXT[decision.outcome])}</b> <Explained text={explain(decision, context, view.remedies)} /></p>
+      <p><b>{sentence(outcomeText(decision))}</b> <Explained text={explain(decision, context, view.remedies)} /></p>
       {source && <p class="small">It was a candidate because {source}.</p>}
       {included(decision) && view.required_window !== null && <p class="small">It would also be included with a window of {plural(view.required_window, "token")}. This one has {whole(context.window)}.</p>}
     </>
@@ -101,7 +106,7 @@ function AbsenceText({ absence, context }: { absence: Absence; context: ContextV
       {(absence.reason === "not-found" || absence.reason === "edited") && (
         <p>{absence.relevance === null
           ? "Search does not find it for this question: they share no words, and their meanings are not close."
-          : <>For this question, search gives it a relevance of <b class="num">{relevance(absence.relevance)}</b>, the estimated probability that it helps.</>}</p>
+          : <>For this question, search estimates: <b>{relevanceText(absence.relevance)}</b>. <Explain term="Relevance" /></>}</p>
       )}
       {unused && <p>{unused}</p>}
     </>
@@ -216,12 +221,12 @@ function Details({ view, decision, context }: { view: ItemView; decision: Decisi
         <div><dt>Tokens</dt><dd class="num">{whole(decision.tokens)}{included(decision) && decision.cost !== decision.tokens && ` (${whole(decision.cost)} with its label or role)`}</dd></div>
         {decision.form !== "full" && <div><dt>Form <Explain term="Form" /></dt><dd>{formText(decision)}<FormCosts decision={decision} /></dd></div>}
         {decision.outcome !== "kept" && <div><dt>Recall as</dt><dd><code>{view.handle}</code></dd></div>}
-        {decision.pool && <div><dt>Pool <Explain term="Pool" /></dt><dd>{decision.pool}{decision.rank > 0 && <>, place {place(decision, context.decisions)} <Explain term="Place" /></>}</dd></div>}
+        {decision.pool && <div><dt>Pool <Explain term="Pool" /></dt><dd>{decision.pool}{decision.rank > 0 && <>, place {whole(decision.rank)} of {whole(placeOf(decision, context.decisions).total)} <Explain term="Place" /></>}</dd></div>}
         {decision.at > 0 && <div><dt>Date</dt><dd>{formatTime(decision.at)}</dd></div>}
         {decision.by && <div><dt>{decision.outcome === "duplicate" ? "Same as" : "Covered by"}</dt><dd><a href={itemPath(context.id, decision.by)}><code>{decision.by}</code></a></dd></div>}
         {decision.group && decision.group !== decision.id && <div><dt>Grouped with</dt><dd><a href={itemPath(context.id, decision.group)}><code>{decision.group}</code></a></dd></div>}
       </dl>
-      {decision.score && <Scores score={decision.score} policy={context.policy} />}
+      {decision.score && <Scores score={decision.score} place={placeOf(decision, context.decisions)} policy={context.policy} />}
       {view.seen && (
         <>
           <h3>What the model saw <FormMark decision={decision} /></h3>
@@ -256,7 +261,7 @@ function WholeText({ view, item: id, context }: { view: ItemView; item: string; 
   const isCut = view.characters > view.text.length && text === view.text;
   const showAll = async () => {
     try {
-      const found = await json<Recalled>(path`/contexts/${context}/recall` + query({ handle: id, max_tokens: EVERYTHING }));
+      const found = await json<Recalled>(wholePath(context, id));
       setRest({ id, text: found.text, error: "" });
     } catch (error) {
       setRest({ id, text: "", error: errorMessage(error) });
@@ -271,7 +276,7 @@ function WholeText({ view, item: id, context }: { view: ItemView; item: string; 
   );
 }
 
-function Scores({ score: scores, policy }: { score: Score; policy: string }) {
+function Scores({ score: scores, place, policy }: { score: Score; place: Place; policy: string }) {
   return (
     <>
       <h3>Score: {score(scores.total)} <Explain term="Score" /></h3>
@@ -280,7 +285,9 @@ function Scores({ score: scores, policy }: { score: Score; policy: string }) {
         {PARTS.map(([name, text]) => (
           <div key={name}>
             <dt>{text}</dt>
-            <dd><span class="meter" aria-hidden="true" style={{ "--share": String(Math.min(1, Math.max(0, scores[name]))) }} /> <span class="num">{(name === "relevance" ? relevance : score)(scores[name])}</span></dd>
+            {name === "relevance" && isUnlikely(scores[name])
+              ? <dd>{relevance(scores[name], place)}</dd>
+              : <dd class="measured"><span class="meter" aria-hidden="true" style={{ "--share": String(Math.min(1, Math.max(0, scores[name]))) }} /> <span class="num">{(name === "relevance" ? relevance : score)(scores[name])}</span></dd>}
           </div>
         ))}
       </dl>

@@ -1,13 +1,17 @@
 /** The outcome of a candidate, as symbol, word and color, and its form. */
 
 import type { Decision, Form, Outcome } from "../api/types";
-import { included } from "../logic/candidates";
+import { included, isLine } from "../logic/candidates";
 import { formText, percent, whole } from "../logic/format";
 
-/** What became of an item in words; the table has the exact terms. */
-export const OUTCOME_TEXT: Record<Outcome, string> = {
+const OUTCOMES: Record<Outcome, string> = {
   kept: "the model saw it", shrunk: "the model saw part of it", replaced: "the model saw a summary of it", duplicate: "the model saw the same text", dropped: "left out",
 };
+
+/** What became of an item in words; the table has the exact terms. */
+export function outcomeText(decision: { outcome: Outcome; reason: string }): string {
+  return isLine(decision) ? "the model saw one line of it" : OUTCOMES[decision.outcome];
+}
 
 const SYMBOLS: Record<Outcome, string> = { kept: "●", shrunk: "◐", replaced: "⇄", duplicate: "≡", dropped: "○" };
 

@@ -5,7 +5,7 @@ import { useMemo, useState } from "preact/hooks";
 import { BASE, json, key, path } from "../api/client";
 import { useResource } from "../api/resource";
 import type { ContextView, Decision, ItemView, Omission, RequestMessage, RequestMessages } from "../api/types";
-import { included } from "../logic/candidates";
+import { included, isLine } from "../logic/candidates";
 import { plural, reasonText, whole } from "../logic/format";
 import { collapsed, collapsedText, cutText, omissionText, pieces, requestRows, type Row } from "../logic/request";
 import { tabPath } from "../logic/routes";
@@ -102,7 +102,7 @@ function MessageRow({ message, view, byId }: { message: RequestMessage } & Shown
 /** What was left out in one place, with a link to the reason of each item. */
 function OmissionRow({ omission, view, byId }: { omission: Omission } & Shown) {
   const items = omission.items.flatMap((id) => byId.get(id) ?? []);
-  const text = omissionText(omission);
+  const text = omissionText(omission, items.some(isLine));
   return (
     <li class="omission">
       {items.length === 0 ? <p>{text}: the window is full without them</p> : (
