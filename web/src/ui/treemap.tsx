@@ -26,7 +26,7 @@ interface Tile extends Box {
 
 const NARROW = 560; // px: tiles have no room for words in a smaller picture, so a list takes its place
 const FIRST = 3; // items of a part in the list, until all are shown
-const MAX_LISTED = 200; // items of a part in the list; the table below has all of them
+const MAX_LISTED = 200; // items of a part in the list; the table of candidates has all of them
 const HOVER = matchMedia("(hover: hover)");
 const MAX_TILES = 900; // more are indistinguishable, and slow on phones
 const HEAD = 1.25; // rem, height of a part's title
@@ -95,7 +95,7 @@ function partTiles(part: Part, entries: readonly (Decision | Day)[], box: Box): 
   const rest = large.slice(MAX_TILES);
   const shown = large.slice(0, MAX_TILES);
   const left = rest.reduce((sum, each) => sum + each.tokens, 0);
-  if (left > 0) shown.push({ part: part.name, item: null, label: `${plural(rest.length, "more item")} in this part; see the table below`, tokens: left });
+  if (left > 0) shown.push({ part: part.name, item: null, label: `${plural(rest.length, "more item")} in this part`, tokens: left });
   return wideTreemap(shown, (tile) => Math.max(1, tile.tokens), box).map(({ value, x, y, width, height }) => ({ ...value, x, y, width, height }));
 }
 
@@ -198,7 +198,7 @@ function PartList({ part, open, selected, onOpen }: { part: Part; open: boolean;
             </li>
           ))}
         </ol>
-        {rest.length > 0 && (all ? <p class="small muted">and {plural(rest.length, "more item")}, in the table below</p> : <button type="button" class="quiet" onClick={() => setAll(true)}>Show {plural(rest.length, "more item")} ({plural(left, "token")})</button>)}
+        {rest.length > 0 && (all ? <p class="small muted">and {plural(rest.length, "more item")}</p> : <button type="button" class="quiet" onClick={() => setAll(true)}>Show {plural(rest.length, "more item")} ({plural(left, "token")})</button>)}
       </details>
     </section>
   );
