@@ -372,6 +372,8 @@ def test_the_contexts_of_a_message(get, kept):
     [answer] = seen["answers"]
     assert [each["id"] for each in get("/contexts", message=answer["message"])["contexts"]] == [kept.first]
     assert get("/contexts", message=answer["message"], persona="nobody")["contexts"] == []
+    assert len(get("/contexts", message=answer["message"], user="ada")["contexts"]) == 1
+    assert get("/contexts", message=answer["message"], user="bob")["contexts"] == []
     assert get("/contexts", message=answer["message"], before=seen["number"])["contexts"] == []
     assert get("/contexts", message="m1") == {"contexts": [], "next": None}
 

@@ -340,7 +340,7 @@ async def _builds_answered_by(store: Store, query: ContextsQuery) -> list[Build]
     if query.feedback is not None:
         answers = [each for each in answers if each.feedback is not None and each.feedback.rating == query.feedback]
     builds = [await store.build(answer.context) for answer in answers]
-    filters = {"room": query.room, "persona": query.persona, "model": query.model}
+    filters = {"room": query.room, "persona": query.persona, "model": query.model, "user": query.user}
     return [
         build
         for build in builds
