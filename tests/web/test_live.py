@@ -4,10 +4,11 @@ import re
 import subprocess
 import sys
 
+import pytest
 from playwright.sync_api import expect
 
 from web.conftest import in_thread, served, served_here
-from web.world import say
+from web.world import MODEL, cached, say
 
 SAY = (sys.executable, "-m", "web.world")
 
@@ -52,7 +53,37 @@ def test_a_paused_list_catches_up_when_resumed(own_shop, visit):
     expect(page.get_by_text("live", exact=True)).to_be_visible()
 
 
-def test_the_list_is_filtered_by_room_persona_and_model(shop, visit):
+def test_a_row_has_the_cost_the_time_and_the_cached_share_of_its_answer(own_shop, visit):
+    address, store, contexts = own_shop
+    in_thread(cached(store, contexts[-1], tokens=600, expected=900))
+    page = visit(address)
+    row = page.get_by_role("list", name="Contexts").get_by_role("listitem").first
+    for fact in (re.compile(r"^\$0\.00\d+$"), "1.5 s", re.compile(r"^60.% cached$")):
+        expect(row.get_by_text(fact)).to_be_visible()
+
+
+@pytest.mark.parametrize(("name", "right", "wrong"), [("Model", MODEL, "gpt-3"), ("User", "ada", "bob")])
+def test_the_list_is_filtered_by_model_and_user(shop, visit, name, right, wrong):
+    address, _, contexts = shop
+    page = visit(address)
+    rows = page.get_by_role("list", name="Contexts").get_by_role("listitem")
+    field = page.get_by_role("combobox", name=name)
+    for value, count in ((right, len(contexts)), (wrong, 0)):
+        field.fill(value)
+        field.press("Enter")
+        expect(page).to_have_url(re.compile(f"{name.lower()}={value}"))
+        expect(rows).to_have_count(count)
+
+
+def test_the_legend_follows_the_list(shop, visit):
+    address, _, _ = shop
+    page = visit(address)
+    rows, legend = (page.get_by_role("list", name=name) for name in ("Contexts", "Colors of the bars"))
+    expect(legend).to_be_visible()
+    assert legend.bounding_box()["y"] > rows.bounding_box()["y"] + rows.bounding_box()["height"]
+
+
+def test_the_list_is_filtered_by_room_and_persona(shop, visit):
     address, _, _ = shop
     page = visit(address, "/?persona=nova")
     rows = page.get_by_role("list", name="Contexts").get_by_role("listitem")
