@@ -1,8 +1,8 @@
 """Sample data for the inspector: what the model saw, what it did not see, and why one answer forgot something.
 
-Fills a SQLite file with a year of small talk, 240 memories and five responses, then serves it, with a session of a
-coding agent. The model is scripted, the contexts are real. Run it with `make inspect`. Arguments are passed on to
-`brimful serve`, such as `--listen 127.0.0.1:9000`.
+Fills a SQLite file with a year of small talk, 240 memories, five responses and an agent's run, then serves it, with a
+session of a coding agent. The model is scripted, the contexts are real. Run it with `make inspect`. Arguments are
+passed on to `brimful serve`, such as `--listen 127.0.0.1:9000`.
 """
 
 import asyncio
@@ -10,15 +10,20 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
-from itertools import takewhile
+from itertools import repeat, takewhile
 from pathlib import Path
+from threading import Thread
 from typing import Any, NoReturn
 
+import uvicorn
 from memory import DAY, MODEL, NOW, QUESTIONS, year
 from rich.console import Console
 
@@ -26,23 +31,28 @@ import brimful
 from brimful.core.content import Text
 from brimful.counting import counter_for
 from brimful.models import resolve
-from brimful.records import Memory, Persona, Room, Usage
+from brimful.records import Memory, Persona, Response, Room, Snapshot, Usage
 from brimful.records.reply import Reply
-from brimful.testing import ScriptedProvider
+from brimful.testing import ScriptedProvider, ScriptedServer
 from brimful.wires.incoming import read_incoming
 
 EXCHANGES = (
-    (QUESTIONS[0], "Rosinante, the red Gazelle."),
     ("Where do I like to sit in the library?", "In the window seat."),
     (QUESTIONS[2], "After the street where you met."),
-    ("Which cake should I bake for Sunday?", "A hazelnut torte, with plenty of cream. Grace will love it."),
     ("How do I get to the market?", "By tram."),
+    ("Which cake should I bake for Sunday?", "A hazelnut torte, with plenty of cream. Grace will love it."),
+    (QUESTIONS[0], "Rosinante, the red Gazelle."),
 )
 CAKE = 3
 """The exchange that went wrong. It is not the newest, so that a good one is seen first."""
+WARNING, REMINDED = "must not eat hazelnuts", "A lemon cake. It has no nuts, and Grace likes it."
+"""What the model has to be told about the cake, and what it answers then."""
+UNKNOWN = f"I am a script and know the answers to {len(EXCHANGES)} questions, such as “{EXCHANGES[CAKE][0]}”"
 AGENT = "claude-opus-4-5"
 RULES = "You are a coding agent. Read before you change, and run the tests after each change. " * 30
 FILES = ("ship.py", "orders.py", "tests/test_ship.py", "queue.py")
+TASK = "Find out why some orders are shipped twice, and mend it."
+STEPS = 40
 LASTS = 300  # seconds that its cache keeps a prompt
 LUNCH, CONNECTED, COMPACTED = 12, 19, 27
 """Requests of the sample session: after a pause, after a server was connected, and after a compaction."""
@@ -70,7 +80,7 @@ LETTER = "A letter from Grace:\n\n" + "\n".join(
 def memories() -> list[Memory]:
     """Return more memories than are worth their tokens, two of which matter for the question about the cake."""
     known = [
-        Memory(id=FORGOTTEN, content="Ada must not eat hazelnuts, says her doctor.", user="ada", at=NOW - 100 * DAY),
+        Memory(id=FORGOTTEN, content=f"Ada {WARNING}, says her doctor.", user="ada", at=NOW - 100 * DAY),
         Memory(
             id="mem-grace",
             content="Ada's sister Grace comes for Sunday lunch and likes lemon cake.",
@@ -127,13 +137,18 @@ def tokens_of(request: dict[str, Any]) -> int:
     return counter_for(resolve(MODEL)).prompt(read_incoming(request, "openai").prompt).tokens
 
 
-def line(answer: str, cache: list[Any]) -> Callable[[dict[str, Any]], Reply]:
-    """Return a line of the script: an answer that reports its tokens, as a server with a prompt cache would."""
+class Model:
+    """A model that knows what its prompt says, and reports its tokens as a server with a prompt cache would."""
 
-    def reply(request: dict[str, Any]) -> Reply:
-        messages = request["messages"]
-        prefix = [new for new, _ in takewhile(lambda pair: pair[0] == pair[1], zip(messages, cache, strict=False))]
-        cache[:] = messages
+    def __init__(self) -> None:
+        self._cache: list[Any] = []
+
+    def __call__(self, request: dict[str, Any]) -> Reply:
+        """Answer a request."""
+        messages, answer = request["messages"], self.answer(request)
+        cached = zip(messages, self._cache, strict=False)
+        prefix = [new for new, _ in takewhile(lambda pair: pair[0] == pair[1], cached)]
+        self._cache = messages
         usage = Usage(
             prompt=tokens_of(request),
             cached=tokens_of(request | {"messages": prefix}) if prefix else 0,
@@ -141,15 +156,71 @@ def line(answer: str, cache: list[Any]) -> Callable[[dict[str, Any]], Reply]:
         )
         return Reply(parts=(Text(text=answer),), model=MODEL, usage=usage)
 
-    return reply
+    def answer(self, request: dict[str, Any]) -> str:
+        """Return the answer to the last message of a request."""
+        *_, last = request["messages"]
+        known = [number for number, (question, _) in enumerate(EXCHANGES) if question in last["content"]]
+        if not known:
+            return UNKNOWN
+        is_warned = known == [CAKE] and WARNING in json.dumps(request["messages"])
+        return REMINDED if is_warned else EXCHANGES[known[0]][1]
+
+
+@contextmanager
+def model_server() -> Iterator[str]:
+    """Serve the model, and yield its URL."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    server = uvicorn.Server(uvicorn.Config(ScriptedServer(repeat(Model())), log_level="warning", lifespan="off"))
+    thread = Thread(target=server.run, args=([listener],))
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+async def agent_run(engine: brimful.Engine) -> None:
+    """Record the run of an agent: it reads files and runs tests, more than its window holds."""
+    begin, conversations = time.time() - 3_600, brimful.Conversations()
+    messages: list[dict[str, Any]] = [{"role": "user", "content": TASK}]
+    for number in range(STEPS):
+        request = {"model": "gpt-4o", "max_tokens": 500, "messages": messages}
+        context = conversations.fit("shop", request, window=16_000)
+        at, is_last = begin + 12 * number, number == STEPS - 1
+        snapshot = Snapshot(id=f"ctx-shop-{number}", room="shop", at=at, context=context, build_seconds=0.03)
+        usage = Usage(prompt=context.tokens, cached=context.tokens * 3 // 4 if number else 0, completion=60)
+        response = Response(
+            id=f"res-shop-{number}",
+            context=snapshot.id,
+            room="shop",
+            model="gpt-4o",
+            at=at + 6,
+            seconds=4 + number % 5,
+            usage=usage,
+            finish="stop" if is_last else "tool-calls",
+        )
+        await engine.store.save_context(snapshot, response)
+        file = FILES[number % len(FILES)]
+        name, given = ("bash", {"command": f"pytest {file}"}) if number % 3 else ("read", {"path": file})
+        call = {"id": f"c{number}", "type": "function", "function": {"name": name, "arguments": json.dumps(given)}}
+        messages += [
+            {"role": "assistant", "content": None, "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": f"c{number}", "content": listing(file, number)},
+        ]
+
+
+def listing(file: str, number: int) -> str:
+    """Return what a tool shows of a file."""
+    return "\n".join(f"{file}:{row}: order B-{4000 + row * 7 + number} packed by shelf {row % 9}" for row in range(70))
 
 
 async def live(url: str) -> brimful.Context:
     """Write the sample data, and return the context of the answer that forgot something."""
-    cache: list[Any] = []
-    provider = ScriptedProvider([line(answer, cache) for _, answer in EXCHANGES])
-    async with brimful.Engine(url, model=MODEL, provider=provider) as engine:
-        await engine.put(Persona(id="nova", name="Nova", prompt="You are Nova, an old friend. You remember."))
+    async with brimful.Engine(url, model=MODEL, provider=ScriptedProvider(repeat(Model()))) as engine:
+        prompt = "You are Nova, an old friend. You remember."
+        await engine.put(Persona(id="nova", name="Nova", prompt=prompt, model=MODEL))
+        await agent_run(engine)
         await engine.put(Room(id="kitchen", name="The kitchen", user="ada", persona="nova"))
         await engine.post_many(year())
         await engine.remember_many(memories())
@@ -192,7 +263,7 @@ def agent_session(home: Path) -> None:
 
     tools = ["Bash", "Read", "Edit", "Grep"]
     shape(tools)
-    say("user", "Find out why some orders are shipped twice, and mend it.", "task")
+    say("user", TASK, "task")
     for number in range(36):
         at += 2_900 if number == LUNCH else 40 + number % 5
         if number == CONNECTED:
@@ -216,10 +287,8 @@ def agent_session(home: Path) -> None:
         answer = {"id": f"msg{number}", "role": "assistant", "model": AGENT, "usage": usage, "content": blocks}
         add("assistant", uuid=f"a{number}", requestRef=f"r{number}", message=answer)
         window[f"a{number}"] = counter.text(json.dumps(blocks)).tokens
-        output = "\n".join(
-            f"{file}:{row}: order B-{4000 + row * 7 + number} packed by shelf {row % 9}" for row in range(70)
-        )
-        say("user", [{"type": "tool_result", "tool_use_id": f"call{number}", "content": output}], f"t{number}")
+        result = {"type": "tool_result", "tool_use_id": f"call{number}", "content": listing(file, number)}
+        say("user", [result], f"t{number}")
         cached, last = total, at
     path = home / ".claude" / "projects" / "-home-ada-shop" / "sample.jsonl"
     path.parent.mkdir(parents=True)
@@ -252,8 +321,9 @@ def main() -> None:
             f"the memory [bold]{FORGOTTEN}[/]. Press Ctrl+C to stop.\n"
         )
         agent_session(Path(folder))
-        command = [sys.executable, "-m", "brimful", "serve", "--db", url, "--sessions", *sys.argv[1:]]
-        subprocess.run(command, check=False, env=environment(Path(folder)))  # noqa: S603 - ourselves
+        with model_server() as model:
+            command = [sys.executable, "-m", "brimful", "serve", "--db", url, "--sessions", "--upstream", model]
+            subprocess.run([*command, *sys.argv[1:]], check=False, env=environment(Path(folder)))  # noqa: S603 - ourselves
 
 
 if __name__ == "__main__":
