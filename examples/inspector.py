@@ -182,14 +182,14 @@ def model_server() -> Iterator[str]:
 
 async def agent_run(engine: brimful.Engine) -> None:
     """Record the run of an agent: it reads files and runs tests, more than its window holds."""
-    begin, conversations = time.time() - 3_600, brimful.Conversations()
+    begin, cached, conversations = time.time() - 3_600, 0, brimful.Conversations()
     messages: list[dict[str, Any]] = [{"role": "user", "content": TASK}]
     for number in range(STEPS):
         request = {"model": "gpt-4o", "max_tokens": 500, "messages": messages}
         context = conversations.fit("shop", request, window=16_000)
         at, is_last = begin + 12 * number, number == STEPS - 1
         snapshot = Snapshot(id=f"ctx-shop-{number}", room="shop", at=at, context=context, build_seconds=0.03)
-        usage = Usage(prompt=context.tokens, cached=context.tokens * 3 // 4 if number else 0, completion=60)
+        usage = Usage(prompt=context.tokens, cached=min(cached, context.tokens * 9 // 10), completion=60)
         response = Response(
             id=f"res-shop-{number}",
             context=snapshot.id,
@@ -198,9 +198,11 @@ async def agent_run(engine: brimful.Engine) -> None:
             at=at + 6,
             seconds=4 + number % 5,
             usage=usage,
+            expected_cached=usage.cached,
             finish="stop" if is_last else "tool-calls",
         )
         await engine.store.save_context(snapshot, response)
+        cached = context.tokens
         file = FILES[number % len(FILES)]
         name, given = ("bash", {"command": f"pytest {file}"}) if number % 3 else ("read", {"path": file})
         call = {"id": f"c{number}", "type": "function", "function": {"name": name, "arguments": json.dumps(given)}}

@@ -49,9 +49,9 @@ describe("an explanation", () => {
     const why = "kept: fits in pool 'related' (90/100 tokens), score 0.50, 40 tokens, rank 1; candidate because found by retrieval (relevance under 1 %: words 8.2)";
     const inside = decision("in", { outcome: "kept", reason: "fits", why });
     expect(explain(inside, view())).toBe("Fits in pool 'related' (90/100 tokens).");
-    expect(origin(inside, [inside])).toBe("search found it (very unlikely to help, 1st of 1: words 8.2)");
-    expect(origin({ ...inside, score: { ...scores(0.5), relevance: 0.712 } }, [inside])).toBe("search found it (relevance 71\u00a0%: words 8.2)");
-    expect(origin(decision("x", { why: "kept: required" }), [])).toBe("");
+    expect(origin(inside)).toBe("search found it (very unlikely to help: words 8.2)");
+    expect(origin({ ...inside, score: { ...scores(0.5), relevance: 0.712 } })).toBe("search found it (relevance 71\u00a0%: words 8.2)");
+    expect(origin(decision("x", { why: "kept: required" }))).toBe("");
   });
   it("says how unlikely it is that something helps, and where it stands", () => {
     const unlikely = decision("out", { reason: "unlikely", rank: 3, cut: 1 });

@@ -12,9 +12,9 @@ export function explain(decision: Decision, view: View, remedies: readonly Remed
 }
 
 /** Why it was a candidate, if search or a keyword found it. */
-export function origin(decision: Decision, decisions: readonly Decision[]): string {
+export function origin(decision: Decision): string {
   const text = decision.why.split("; candidate because ")[1] ?? "";
-  return text.replace(/^found by retrieval/, "search found it").replace(/relevance (?:under |over )?\d+ %/, chance(decision, decisions));
+  return text.replace(/^found by retrieval/, "search found it").replace(/relevance (?:under |over )?\d+ %/, relevanceText(decision.score?.relevance ?? 0));
 }
 
 /** Why free tokens of the window did not help something that was not a candidate. */
@@ -22,11 +22,6 @@ export function unusedTokens({ kind, reason, relevance }: Absence, { remaining, 
   if (reason !== "not-found" || remaining === 0) return "";
   const isHopeless = relevance === null || decisions.some((each) => ["not-worth", "unlikely"].includes(each.reason) && each.kind.startsWith("memory-"));
   return `${plural(remaining, "token")} of the window stayed free, but only candidates can use them.${kind.startsWith("memory-") && isHopeless ? " A larger window would not make it one." : ""}`;
-}
-
-/** How likely a candidate is to help: "relevance 71 %", "very unlikely to help, 52nd of 240, cut at 25". */
-function chance(decision: Decision, decisions: readonly Decision[]): string {
-  return relevanceText(decision.score?.relevance ?? 0, placeOf(decision, decisions));
 }
 
 const REASONS: Record<string, (decision: Decision, view: View, remedies: readonly Remedy[]) => string | undefined> = {
@@ -37,8 +32,9 @@ const REASONS: Record<string, (decision: Decision, view: View, remedies: readonl
     return `It is not worth its tokens. It would take ${plural(cost, "token")}, which have to be worth a score of at least ${score(cost * view.price / 1000)} at the price of this policy (${view.price} per 1,000 tokens). Its score is ${score(value)}.`;
   },
   unlikely: (decision, { decisions }) => {
-    const text = chance(decision, decisions);
-    return `It is ${isUnlikely(decision.score?.relevance ?? 0) ? text : `unlikely to help (${text})`}. Such results distract more often than they help.`;
+    const value = decision.score?.relevance ?? 0;
+    const text = relevanceText(value, placeOf(decision, decisions));
+    return `It is ${isUnlikely(value) ? text : `unlikely to help (${text})`}. Such results distract more often than they help.`;
   },
   older: (decision) =>
     `History is included without gaps, from the newest message back. The newest ${whole(decision.cut)} got in; this one is number ${whole(decision.rank)}.`,

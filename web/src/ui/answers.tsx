@@ -35,25 +35,25 @@ export function AnswerSection({ view, onOpen }: { view: ContextView; onOpen: (id
         <h2 id="out-heading">What it did not see</h2>
         <Find context={view.id} label="What did the answer forget?" text={find} onFind={(text) => setQuery({ find: text })} onPick={onOpen} />
         {outside.length === 0 ? <p class="small muted">{nothingLeftOut(view.decisions)}</p> : <p class="small muted">{plural(outside.length, "candidate")} left out. {outside.some((each) => each.pool) && <>Pools have limits. <Explain term="Pool" /> </>}The most relevant first:</p>}
-        <Items items={outside} onOpen={onOpen} about={(each) => [...(each.reason === "unlikely" ? [] : [reasonText(each.reason)]), chance(each, view)].join(" · ")} />
+        <Items items={outside} onOpen={onOpen} about={(each) => [each.reason === "unlikely" ? "" : reasonText(each.reason), chance(each, view)]} />
       </section>
       <section class="side" aria-labelledby="basis-heading">
         <h2 id="basis-heading">What the model saw</h2>
-        <p class="small muted">Besides the system prompt and the question ({plural(standing, "item")}), the model saw {plural(inside.length, "item")}. The most relevant first:</p>
-        <Items items={inside} onOpen={onOpen} about={(each) => FIXED[each.component] ?? chance(each, view)} />
+        <p class="small muted">{standing > 0 ? `Besides the system prompt and the question (${plural(standing, "item")}), the` : "The"} model saw {plural(inside.length, "item")}. The most relevant first:</p>
+        <Items items={inside} onOpen={onOpen} about={(each) => [FIXED[each.component] ?? chance(each, view)]} />
       </section>
     </div>
   );
 }
 
-const FIXED: Record<string, string> = { pinned: "in every context", lorebook: "keyword", summaries: "summary" };
+const FIXED: Record<string, string> = { pinned: "in every context", lorebook: "keyword", summaries: "summary", ledger: "earlier steps, one line each" };
 
 function chance(decision: Decision, { decisions }: ContextView): string {
   const value = rating(decision);
-  return value === null ? "no relevance" : relevanceText(value, placeOf(decision, decisions));
+  return value === null ? "" : relevanceText(value, placeOf(decision, decisions));
 }
 
-function Items({ items, onOpen, about }: { items: Decision[]; onOpen: (id: string) => void; about: (each: Decision) => string }) {
+function Items({ items, onOpen, about }: { items: Decision[]; onOpen: (id: string) => void; about: (each: Decision) => string[] }) {
   const [all, setAll] = useState(false);
   const shown = all ? items.slice(0, 200) : items.slice(0, SHOWN);
   return (
@@ -63,7 +63,7 @@ function Items({ items, onOpen, about }: { items: Decision[]; onOpen: (id: strin
           <li key={each.id + each.outcome}>
             <button type="button" onClick={() => onOpen(each.id)}>
               <span class="basis-text"><span class={`swatch ${look(each.component)}`} aria-hidden="true" /> {each.excerpt || each.id}</span>
-              <span class="small muted">{title(each.component)} · {about(each)} <FormMark decision={each} /></span>
+              <span class="small muted">{[title(each.component), ...about(each)].filter(Boolean).join(" · ")} <FormMark decision={each} /></span>
             </button>
           </li>
         ))}

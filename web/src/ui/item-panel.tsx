@@ -88,7 +88,7 @@ function Verdict({ view, context, item, onEdit }: AdviceProps) {
 }
 
 function DecisionText({ decision, view, context }: { decision: Decision; view: ItemView; context: ContextView }) {
-  const source = origin(decision, context.decisions);
+  const source = origin(decision);
   return (
     <>
       <p><b>{sentence(outcomeText(decision))}</b> <Explained text={explain(decision, context, view.remedies)} /></p>
