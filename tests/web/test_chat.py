@@ -260,7 +260,8 @@ def test_without_a_server_that_answers_the_page_says_how_to_get_one(tmp_path, vi
 def test_a_chat_is_accessible(tea_room, visit, theme):
     address, upstream = tea_room
     upstream.answers = [BUSY]
-    page = visit(address, "/rooms/tea", bypass_csp=True, allowed=("503",), color_scheme=theme, viewport=PHONE)
+    look = {"color_scheme": theme, "viewport": PHONE, "reduced_motion": "reduce"}  # nothing is half visible
+    page = visit(address, "/rooms/tea", bypass_csp=True, allowed=("503",), **look)
     write(page, "When is tea?")
     expect(page.get_by_role("button", name="Retry")).to_be_visible()
     settle(page)

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import type { Decision, Remedy } from "../src/api/types";
 import { outcomes, placeOf } from "../src/logic/candidates";
 import { windowSum } from "../src/logic/components";
-import { explain, origin, unusedTokens } from "../src/logic/why";
+import { absenceText, explain, origin, unusedTokens } from "../src/logic/why";
 
 function decision(id: string, more: Partial<Decision> = {}): Decision {
   return {
@@ -59,10 +59,12 @@ describe("an explanation", () => {
     expect(explain(unlikely, view(kept("a", 0.5, 50), kept("b", 0.5, 50), unlikely))).toBe(`It is very unlikely to help, 3rd of 3, cut at 1.${rest}`);
     expect(explain({ ...unlikely, score: { ...scores(0.1), relevance: 0.03 } }, view())).toBe(`It is unlikely to help (relevance 3\u00a0%).${rest}`);
   });
-  it("says why free tokens did not help what was not a candidate", () => {
+  it("says why something was not a candidate, and why free tokens did not help it", () => {
     const absence = { kind: "memory-semantic", reason: "not-found", why: "", fix: "", relevance: 0.0002 };
     const free = (...decisions: Decision[]) => ({ remaining: 1847, decisions });
     const text = "1,847 tokens of the window stayed free, but only candidates can use them.";
+    expect(absenceText({ ...absence, why: "search offered 27 others instead (relevance 56 % to under 1 %)" })).toBe("search offered 27 others instead (relevance 56 % and less)");
+    expect(absenceText({ ...absence, why: "search offered 9 others instead (relevance under 1 %)" })).toBe("search offered 9 others instead (very unlikely to help)");
     expect(unusedTokens(absence, free())).toBe(text);
     expect(unusedTokens(absence, free(decision("x", { reason: "not-worth" })))).toBe(`${text} A larger window would not make it one.`);
     expect(unusedTokens({ ...absence, kind: "message", relevance: null }, free())).toBe(text);

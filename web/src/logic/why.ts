@@ -17,6 +17,11 @@ export function origin(decision: Decision): string {
   return text.replace(/^found by retrieval/, "search found it").replace(/relevance (?:under |over )?\d+ %/, relevanceText(decision.score?.relevance ?? 0));
 }
 
+/** Why something was not a candidate. The relevance of what search offered instead is in words if it is low. */
+export function absenceText({ why }: Absence): string {
+  return why.replace("relevance under 1 %", relevanceText(0)).replace(" to under 1 %", " and less");
+}
+
 /** Why free tokens of the window did not help something that was not a candidate. */
 export function unusedTokens({ kind, reason, relevance }: Absence, { remaining, decisions }: Pick<ContextView, "remaining" | "decisions">): string {
   if (reason !== "not-found" || remaining === 0) return "";

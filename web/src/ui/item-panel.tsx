@@ -12,7 +12,7 @@ import { look, title } from "../logic/components";
 import { formatTime, formText, isUnlikely, type Place, plural, reasonText, relevance, relevanceText, score, whole } from "../logic/format";
 import { memoryOwner } from "../logic/names";
 import { contextPath, itemPath, whatIfPath } from "../logic/routes";
-import { explain, origin, unusedTokens } from "../logic/why";
+import { absenceText, explain, origin, unusedTokens } from "../logic/why";
 import { Explain, Explained } from "./help";
 import { MemoryDialog } from "./memory-dialog";
 import { FormMark, OutcomeBadge, outcomeText } from "./outcome";
@@ -102,7 +102,7 @@ function AbsenceText({ absence, context }: { absence: Absence; context: ContextV
   const unused = unusedTokens(absence, context);
   return (
     <>
-      <p><b>It was not a candidate:</b> {absence.why}.</p>
+      <p><b>It was not a candidate:</b> {absenceText(absence)}.</p>
       {(absence.reason === "not-found" || absence.reason === "edited") && (
         <p>{absence.relevance === null
           ? "Search does not find it for this question: they share no words, and their meanings are not close."
