@@ -4,8 +4,6 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PEERS := $(VENV)/peers
 RELEASE := $(VENV)/release
-# All extras but sentence-transformers, which depends on PyTorch and CUDA.
-SBOM_EXTRAS := encryption mcp metrics otel parquet postgres prices remote server small
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 # Everything is installed with the hashes in constraints.txt, and compiled when it is first imported: most of it never is. The
 # project itself has no hash, so it is installed on its own, by the build backend that was installed before.
@@ -34,7 +32,7 @@ PYTEST = $(BIN)/python -m pytest --numprocesses $$($(BIN)/python -c 'import os; 
 # Hundreds of tests start a process: compiled modules are kept, whatever the environment says.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo inspect screenshots test python-packages programs test-page test-quick quick pgbouncer pooler integrations citus chaos search check lint docs web browser windows bench audit mcp-conformance release api sbom hashes format clean
+.PHONY: demo inspect screenshots test python-packages programs test-page test-quick quick pgbouncer pooler integrations citus chaos search check lint docs web browser windows bench audit mcp-conformance release api hashes format clean
 
 demo: $(VENV)/.base $(VENV)/.server $(VENV)/.model
 	$(BIN)/python examples/demo.py
@@ -153,22 +151,14 @@ audit: $(VENV)/.release
 mcp-conformance: $(VENV)/.dev
 	$(BIN)/python tools/mcp_conformance.py
 
-# Both wheels, their sources and the npm client, built twice from what is committed: into dist/, if both are the same.
-release: $(VENV)/.dev
+# Both wheels, their sources, the npm client and a list of all that is installed with them (CycloneDX), built twice from what is
+# committed: into dist/, if both are the same.
+release: $(VENV)/.release
 	$(BIN)/python tools/release.py
 
 # Write down the interface that users build on, after it changed and the changelog says so. A test compares it with the code.
 api: $(VENV)/.dev
 	$(BIN)/python tools/api.py
-
-# A list of what is installed with the package and its extras, for a release.
-sbom: $(VENV)/.release
-	$(PYTHON) -m venv --clear $(VENV)/sbom
-	$(PYTHON) tools/requirements.py $(SBOM_EXTRAS) | $(PIP) --python $(VENV)/sbom/bin/python $(PINNED) --requirement /dev/stdin
-	$(PIP) --python $(VENV)/sbom/bin/python install --no-deps . $(SMALL)
-	mkdir -p dist
-	$(RELEASE)/bin/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible \
-	  --output-file dist/brimful.cdx.json $(VENV)/sbom/bin/python
 
 # Write the hashes in constraints.txt again, after versions were changed: those of all files of a version, for all platforms.
 hashes: $(VENV)/.dev
@@ -218,7 +208,7 @@ $(VENV)/.bench: $(VENV)/.dev
 # Tools for a release, in an environment of their own.
 $(VENV)/.release: $(VENV)/.base
 	$(PYTHON) -m venv $(RELEASE)
-	$(PIP) --python $(RELEASE)/bin/python install --group release
+	$(PIP) --python $(RELEASE)/bin/python $(PINNED) --group release
 	touch $@
 
 # Tiny models for llama.cpp, made from vocabularies on PyPI. Without them, their tests are skipped with a message.

@@ -55,6 +55,13 @@ def test_actions_are_pinned_and_jobs_get_only_the_permissions_they_need(file):
     assert yaml.safe_load(text)["permissions"] == {"contents": "read"}
 
 
+def test_tools_that_publish_are_pinned_as_in_the_constraints():
+    pins = dict(re.findall(r"^([\w-]+)==(\S+)", (ROOT / "constraints.txt").read_text(), re.MULTILINE))
+    tools = [found for file in WORKFLOWS for found in re.findall(r"pipx run ([\w-]+)(?:==(\S+))?", file.read_text())]
+    assert len(tools) == 2
+    assert [name for name, version in tools if not version or version != pins.get(name, version)] == []
+
+
 @pytest.mark.parametrize(
     "file", [*(ROOT / ".github").glob("**/*.yml"), ROOT / "CITATION.cff", ROOT / ".pre-commit-config.yaml"]
 )

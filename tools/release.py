@@ -1,31 +1,65 @@
 """Build everything that a tag publishes into dist/, twice, and fail unless both builds are the same, byte for byte.
 
+That is two wheels with their sources, the npm client, and a list of all that is installed with the wheels (an SBOM).
+
 Each build starts from the committed files in a folder of its own, with another time zone and hash seed. If there was a
 release before this one, a store that its wheel filled is opened with the new wheel, too.
 """
 
 import hashlib
+import json
 import os
 import re
 import subprocess
 import sys
 import tarfile
 import tempfile
+from collections.abc import Callable
+from functools import partial
 from io import BytesIO
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 ROOT: Final = Path(__file__).parents[1]
 DIST: Final = ROOT / "dist"
+_DATE: Final = "1580601600"
+"""The time of all files in a wheel. It is not the commit's: unchanged weights are the same bytes in every release."""
+_CYCLONEDX: Final = Path(sys.prefix, "release", "bin", "cyclonedx-py")
+_SBOM_EXTRAS: Final = (
+    *("encryption", "mcp", "metrics", "otel", "parquet", "postgres", "prices", "remote", "server", "small"),
+)
+"""All but the frameworks, and sentence-transformers, which depends on PyTorch and CUDA."""
 _STORY: Final = (
     ("message", "add", "--room", "tea", "--id", "m1", "I moved to Leeds, and my sister lives in York."),
     ("message", "add", "--room", "tea", "--id", "m2", "--role", "assistant", "Congratulations! Who helped you?"),
     ("memory", "add", "Ada is allergic to hazelnut.", "--type", "semantic"),
     ("persona", "add", "nova", "--name", "Nova", "--prompt", "You are Nova.", "--model", "gpt-4o"),
     ("lorebook", "add", "city", "Leeds is in Yorkshire.", "--key", "Leeds"),
+    ("api-key", "add", "--name", "kitchen"),
+    ("limits", "set", "--user", "ada", "--tokens-per-day", "1000"),
     ("assemble", "--room", "tea", "--model", "gpt-4o", "--out", "before.json"),
 )
 """Commands that fill a store with one of everything."""
+_ANSWER: Final = """
+from brimful import SyncEngine
+from brimful.records import Summary
+
+with SyncEngine("sqlite:///store.db", model="gpt-4o", embedder="none") as engine:
+    context = engine.assemble(room="tea", message="Where does my sister live?")
+    answer = engine.record_response(context, "In York.", usage={"prompt": context.tokens, "completion": 3})
+    engine.rate(answer, "good", note="Right.")
+    engine.write_summaries([Summary(id="s1", room="tea", cluster="c1", content="Ada moved.", covers=("m1", "m2"))])
+"""
+"""What no command writes without a model: an answer with its usage and feedback, and a summary."""
+_READ: Final = (
+    ("db", "export"),
+    ("explain", "before.json", "--json"),
+    ("context", "list", "--json"),
+    ("stats", "--json"),
+    ("api-key", "list", "--json"),
+    ("limits", "list", "--json"),
+)
+"""Commands that show all of it, as JSON or one JSON object per line."""
 
 
 def run(*command: str | Path, cwd: Path = ROOT, **env: str) -> str:
@@ -40,13 +74,18 @@ def check_versions() -> str:
     """Return the version. Fail if a file or the tag of this commit has another one, or the changelog has none."""
     source = (ROOT / "src/brimful/__init__.py").read_text(encoding="utf-8")
     version = re.findall(r'^__version__ = "(.+)"$', source, re.MULTILINE)[0]
-    others = {f"tag {tag}": tag.removeprefix("v") for tag in run("git", "tag", "--points-at", "HEAD", "v*").split()}
+    tags = run("git", "tag", "--points-at", "HEAD", "v*").split()
+    others = {f"tag {tag}": tag.removeprefix("v") for tag in tags}
     for file in ("web/client/package.json", "web/package.json", "CITATION.cff"):
         text = (ROOT / file).read_text(encoding="utf-8")
         others[file] = re.findall(r'^ *"?version"?: "?([^",\n]+)', text, re.MULTILINE)[0]
     wrong = [f"{name} has {other}" for name, other in others.items() if other != version]
-    if f"\n## {version}" not in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"):
+    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    heading = re.search(rf"^## {re.escape(version)}(?: .*)?$", changelog, re.MULTILINE)
+    if heading is None:
         wrong.append(f"CHANGELOG.md has no heading '## {version}'")
+    elif tags and "unreleased" in heading[0]:
+        wrong.append(f"CHANGELOG.md has the heading '{heading[0]}'")
     if wrong:
         sys.exit(f"The version is {version}, but {', '.join(wrong)}")
     return version
@@ -57,15 +96,40 @@ def build(tree: Path, **env: str) -> dict[str, bytes]:
     archive = subprocess.run(["git", "archive", "HEAD"], cwd=ROOT, capture_output=True, check=True).stdout
     with tarfile.open(fileobj=BytesIO(archive)) as files:
         files.extractall(tree, filter="data")
-    env |= {"SOURCE_DATE_EPOCH": run("git", "log", "-1", "--format=%ct").strip()}
     out = tree / "built"
     out.mkdir()
     run("npm", "install", "--no-save", cwd=tree / "web", **env)
     run("npm", "run", "build", cwd=tree / "web", **env)
     run("npm", "pack", "--pack-destination", out, cwd=tree / "web/client", **env)
     for folder in (tree, tree / "packages/brimful-small"):
-        run(sys.executable, "-m", "hatchling", "build", "--directory", out, cwd=folder, **env)
+        build_python(folder, out, **env)
+    list_packages(tree, out)
     return {file.name: file.read_bytes() for file in sorted(out.iterdir())}
+
+
+def build_python(folder: Path, out: Path, **env: str) -> None:
+    """Build the wheel and the source distribution of a folder."""
+    run(sys.executable, "-m", "hatchling", "build", "--directory", out, cwd=folder, SOURCE_DATE_EPOCH=_DATE, **env)
+
+
+def make_environment(folder: Path, *extras: str) -> Callable[..., str]:
+    """Make an environment with all dependencies at their pinned versions. Return its pip."""
+    run(sys.executable, "-m", "venv", "--without-pip", folder)
+    pip = partial(run, sys.executable, "-m", "pip", "--python", folder / "bin/python", "install", "--quiet")
+    needed = folder / "requirements.txt"
+    needed.write_text(run(sys.executable, "tools/requirements.py", *extras), encoding="utf-8")
+    pip("--constraint", ROOT / "constraints.txt", "--requirement", needed)
+    return pip
+
+
+def list_packages(tree: Path, out: Path) -> None:
+    """Write a CycloneDX list of all packages that are installed with both wheels and their extras."""
+    environment = tree / "environment"
+    install = make_environment(environment, *_SBOM_EXTRAS)
+    # By name: the path of a wheel would be in the list.
+    install("--no-deps", "--no-index", "--find-links", out, "brimful", "brimful-small")
+    listing = (_CYCLONEDX, "environment", "--pyproject", tree / "pyproject.toml", "--output-reproducible")
+    run(*listing, "--output-file", out / "brimful.cdx.json", environment / "bin/python")
 
 
 def upgrade(tag: str, wheel: Path, work: Path) -> None:
@@ -73,32 +137,41 @@ def upgrade(tag: str, wheel: Path, work: Path) -> None:
     old = work / "source"
     run("git", "worktree", "add", "--detach", old, tag)
     try:
-        run(sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", work, cwd=old)
+        build_python(old, work)
     finally:
         run("git", "worktree", "remove", "--force", old)
-    [before] = work.glob("*.whl")
-    python, needed = work / "venv/bin/python", work / "requirements.txt"
-    needed.write_text(run(sys.executable, "tools/requirements.py"), encoding="utf-8")
-    run(sys.executable, "-m", "venv", work / "venv")
-
-    def install(file: Path) -> None:
-        pip = (sys.executable, "-m", "pip", "--python", python, "install", "--quiet")
-        run(*pip, "--constraint", ROOT / "constraints.txt", "--requirement", needed)
-        run(*pip, "--no-deps", "--force-reinstall", file)
+    [old_wheel] = work.glob("*.whl")
+    install = make_environment(work / "venv")
 
     def brimful(*arguments: str) -> str:
         return run(work / "venv/bin/brimful", *arguments, cwd=work, BRIMFUL_DB="store.db", BRIMFUL_EMBEDDER="none")
 
-    install(before)
+    install("--no-deps", old_wheel)
     for command in _STORY:
         brimful(*command)
-    stored, explained = brimful("db", "export"), brimful("explain", "before.json")
-    install(wheel)
+    run(work / "venv/bin/python", "-c", _ANSWER, cwd=work)
+    stored = [brimful(*command) for command in _READ]
+    install("--no-deps", "--force-reinstall", wheel)
     brimful("db", "migrate")
     brimful("db", "check")
-    if (brimful("db", "export"), brimful("explain", "before.json")) != (stored, explained):
-        sys.exit(f"A store that {tag} filled reads otherwise with {wheel.name}")
-    print(f"upgrade from {tag}: records and contexts are the same")
+    for command, text in zip(_READ, stored, strict=True):
+        if not includes(read_json(brimful(*command)), read_json(text)):
+            sys.exit(f"A store that {tag} filled reads otherwise with {wheel.name}: brimful {' '.join(command)}")
+    print(f"upgrade from {tag}: everything reads the same")
+
+
+def read_json(text: str) -> Any:
+    """Return the values in a text: one, or one per line."""
+    return json.loads("[" + text.replace("}\n{", "},{") + "]")
+
+
+def includes(new: Any, old: Any) -> bool:
+    """Tell whether nothing of a JSON value is missing or different in another. A later version may add fields."""
+    if isinstance(new, dict) and isinstance(old, dict):
+        return all(key in new and includes(new[key], value) for key, value in old.items())
+    if isinstance(new, list) and isinstance(old, list):
+        return len(new) == len(old) and all(map(includes, new, old))
+    return bool(new == old)
 
 
 def main() -> None:
