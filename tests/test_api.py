@@ -1,5 +1,6 @@
 """What users build on changes only together with the changelog."""
 
+import re
 import sys
 from difflib import unified_diff
 from importlib.util import module_from_spec, spec_from_file_location
@@ -21,6 +22,10 @@ def test_the_interface_is_as_it_is_written_down():
     assert not change, "\n".join(["The interface has changed. Say so in CHANGELOG.md, then run `make api`:", *change])
 
 
+def test_the_file_was_written_by_make_api():
+    assert api.is_own(api.FILE.read_text(encoding="utf-8")), "Do not edit tests/api.txt, run `make api`"
+
+
 def test_a_change_is_written_only_if_the_changelog_has_changed():
     first = api.write("f(a)\n", "# Changelog", "")
     assert api.write("f(a)\n", "# Changelog", first) == first
@@ -29,3 +34,26 @@ def test_a_change_is_written_only_if_the_changelog_has_changed():
     second = api.write("f(a, b)\n", "# Changelog\n\n- `f` takes `b`.", first)
     assert second.partition("\n")[2] == "f(a, b)\n"
     assert api.write("f(a, b)\n", "# Changelog\n\n- more", second) == second
+
+
+def test_an_edited_file_is_noticed():
+    written = api.write("f(a)\n", "# Changelog", "")
+    assert api.is_own(written)
+    assert not api.is_own(written.replace("f(a)", "f(a, b)"))
+    assert not api.is_own("f(a)\n")
+
+
+def test_every_kind_of_interface_is_there():
+    lines = set(api.FILE.read_text(encoding="utf-8").splitlines())
+    assert lines >= {
+        "  Engine.forget(self, id: str, *, erase: bool = False) -> None",
+        "  FitOptions.pin: Sequence[int]",
+        "  testing.HashEmbedder.__init__(self, dims: int = 32) -> None",
+        "  adapters.claude_agent.BrimfulSessionStore.delete(self, key: SessionKey) -> None",
+        "brimful db backup file:Path [--force] [--db:str=sqlite:///brimful.db] [--json]",
+        "GET /brimful/v1/runs/{id}  → 200 RunDetail",
+        'setting Config.listen?: string = "127.0.0.1:8080"',
+        "variable BRIMFUL_DB",
+        "policy Pool.dedupe?: 'all'|'id'|'retrieved' = \"retrieved\"",
+    }
+    assert not [line for line in lines if re.search(r" at 0x|<(?:function|built-in|class|object|lambda)", line)]
