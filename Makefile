@@ -1,4 +1,4 @@
-# Everything runs in a virtual environment of its own. A fresh clone needs only Python 3.11, Node 20 and make.
+# Everything runs in a virtual environment of its own. A fresh clone needs only Python 3.11, Node 20.19 or newer, and make.
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -124,6 +124,8 @@ $(PAGE): web/node_modules/.package-lock.json $(PAGE_SOURCES)
 	touch $@
 
 web/node_modules/.package-lock.json: web/package.json web/package-lock.json web/.npmrc
+	@node --eval 'const [major, minor] = process.versions.node.split("."); process.exit(major < 20 || (major == 20 && minor < 19) ? 1 : 0)' \
+	  || (echo "Node $$(node --version) is too old or missing: 20.19 or newer is needed" && false)
 	npm --prefix web install --no-save  # not `ci`: it needs binaries for all platforms in the lock file, which some registries lack
 	touch $@
 

@@ -1,7 +1,6 @@
 """A PostgreSQL server for all tests of a run, with an empty database for each test, and SQLite files."""
 
 import asyncio
-import fcntl
 import hashlib
 import itertools
 import os
@@ -19,6 +18,11 @@ import pytest
 
 from brimful.stores import connect
 from brimful.stores.migrations import load_migrations
+
+try:
+    import fcntl
+except ImportError:  # in Windows, where the tests have no PostgreSQL
+    fcntl = None
 
 NUMBERS = itertools.count()
 EXTERNAL = os.environ.get("BRIMFUL_TEST_POSTGRES")
@@ -98,6 +102,8 @@ def server():
 
     The folder is not one of pytest's: those are closed to the user as whom the server runs where tests run as root.
     """
+    if fcntl is None:
+        pytest.skip("the server of the tests needs the file locks of POSIX")
     if EXTERNAL:
         address = _normal(EXTERNAL)
         with _locked(Path(tempfile.gettempdir(), f"brimful-external-{os.getuid()}"), fcntl.LOCK_EX):

@@ -5,7 +5,6 @@ def test_something(llama):
     httpx2.post(f"{server.address}/v1/chat/completions", json={"messages": [...], "max_tokens": 1})
 """
 
-import fcntl
 import os
 import subprocess
 import tempfile
@@ -19,6 +18,11 @@ from llama_server import LlamaUnavailable, address_of, command
 
 from brimful.core.model import ModelInfo
 from families import FAMILIES
+
+try:
+    import fcntl
+except ImportError:  # in Windows, where the tests have no llama.cpp
+    fcntl = None
 
 SLOTS = 4
 WINDOW = 4_096  # tokens for each of the slots
@@ -36,6 +40,8 @@ class Llama(NamedTuple):
 @pytest.fixture(scope="session")
 def llama(tmp_path_factory):
     """Return a function from the name of a family to its server; every worker of a run gets the same one."""
+    if fcntl is None:
+        pytest.skip("the servers of the tests need the file locks of POSIX")
     own = tmp_path_factory.getbasetemp()
     place = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
     with ExitStack() as servers:

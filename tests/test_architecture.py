@@ -82,6 +82,87 @@ def test_pure_packages_read_no_clock_environment_or_file():
     assert breaches()[calls_of_clocks] == {}
 
 
+POSIX_MODULES = {"fcntl", "grp", "pwd", "resource", "syslog", "termios", "tty"}
+WINDOWS_SIGNALS = {"SIGABRT", "SIGBREAK", "SIGFPE", "SIGILL", "SIGINT", "SIGSEGV", "SIGTERM"}
+POSITION_OF_ENCODING = {"read_text": 0, "write_text": 1, "open": 2, "fdopen": 3}
+"""Of methods of paths; ruff refuses the function `open`."""
+
+
+@rule
+def only_on_posix(_path, _tree, nodes):
+    """Yield what fails in Windows: modules and signals that it has not, and texts in the encoding of its system."""
+    tried = {id(inner) for node in nodes if isinstance(node, ast.Try) for each in node.body for inner in ast.walk(each)}
+    for node in nodes:
+        match node:
+            case ast.Import(names=[ast.alias(name=name), *_]) | ast.ImportFrom(module=name) if id(node) not in tried:
+                if name in POSIX_MODULES:
+                    yield ast.unparse(node)
+            case ast.Attribute(value=ast.Name(id="signal"), attr=name) if name.startswith("SIG") and name[3] != "_":
+                if name not in WINDOWS_SIGNALS:
+                    yield ast.unparse(node)
+            case ast.Call(func=ast.Attribute(value=ast.Name(id="os"), attr="kill"), args=[_, ast.Constant()]):
+                yield ast.unparse(node)  # there, 0 ends the process, too
+            case ast.Call(func=ast.Attribute(attr=name)) if name in POSITION_OF_ENCODING:
+                if not says_its_encoding(node, name):
+                    yield ast.unparse(node)
+
+
+def says_its_encoding(call, name):
+    """Tell whether a call that reads or writes a file names an encoding, is binary, or is of something else."""
+    if len(call.args) > POSITION_OF_ENCODING[name] or any(each.arg == "encoding" for each in call.keywords):
+        return True
+    if name in ("read_text", "write_text"):
+        return False
+    modes = [each.value for each in call.args if isinstance(each, ast.Constant) and isinstance(each.value, str)]
+    return any("b" in mode for mode in modes) or (name == "open" and not modes)
+
+
+def test_nothing_works_only_on_posix():
+    assert breaches()[only_on_posix] == {}
+
+
+def test_the_tests_that_run_in_windows_can_be_imported_there():
+    workflow = (TESTS.parent / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8")
+    folders = re.findall(r"tests/(\w+)", workflow)
+    assert {"cli", "core"} <= set(folders)
+    files = [*TESTS.glob("*.py"), *(file for folder in folders for file in (TESTS / folder).rglob("*.py"))]
+    bodies = {file: ast.parse(file.read_text(encoding="utf-8")).body for file in files}
+    assert [str(file) for file, body in bodies.items() if POSIX_MODULES & set(imported_packages(body))] == []
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import fcntl",
+        "if True:\n    from resource import getrlimit",
+        "os.kill(1, signal.SIGKILL)",
+        "os.kill(1, 0)",
+        "path.read_text()",
+        "path.write_text(text)",
+        'path.open("w")',
+        "os.fdopen(3)",
+    ],
+)
+def test_the_rule_finds_what_works_only_on_posix(code):
+    assert list(only_on_posix(None, None, list(ast.walk(ast.parse(code)))))
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "try:\n    import resource\nexcept ImportError:\n    pass",
+        "os.kill(1, signal.SIGTERM)",
+        'path.read_text("utf-8")',
+        'path.write_text(text, encoding="utf-8")',
+        'path.open("rb")',
+        "database.open()",
+        'os.fdopen(3, "wb")',
+    ],
+)
+def test_the_rule_accepts_what_works_in_windows(code):
+    assert not list(only_on_posix(None, None, list(ast.walk(ast.parse(code)))))
+
+
 BRANCHES = (ast.If, ast.IfExp, ast.For, ast.While, ast.ExceptHandler, ast.comprehension, ast.match_case)
 MAX_COMPLEXITY = 15
 
