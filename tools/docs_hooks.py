@@ -33,7 +33,7 @@ _JSON: Final = "application/json"
 _SUCCESS: Final = range(200, 300)
 _DOCTEST: Final = re.compile(r"^>>> .*(?:\n.+)*", re.MULTILINE)
 _OUTSIDE: Final = re.compile(r"(?<=\]\()((?:\.\./)+[^)#\s]*)")
-_FIRST_PARAGRAPH: Final = re.compile(r"^# .+\n+((?:[A-Z`].*\n)+)", re.MULTILINE)
+_FIRST_PARAGRAPH: Final = re.compile(r"^# .+\n+(?:```[^`]+```\n+)?((?!```)[\w`].*\n(?:.+\n)*)", re.MULTILINE)
 _LINK: Final = re.compile(r"\[([^\]]+)\]\([^)]*\)")
 _LINK_TEXT: Final = r"\1"
 _FILE: Final = re.compile(r"^<!-- (?:file|policy|models) (\S+) -->\n+```(\w+)$", re.MULTILINE)

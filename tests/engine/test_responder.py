@@ -282,6 +282,9 @@ def test_the_text_comes_after_the_room_and_an_unknown_persona_is_an_error(run, n
         async with new_engine(model="gpt-4o", provider=ScriptedProvider(["Thursday."])) as engine:
             with pytest.raises(UnknownRecord, match="no persona 'nova'"):
                 await engine.respond("r", "When is the demo?", persona="nova")
+            with pytest.raises(UnknownRecord, match="no persona 'nova'"):
+                async with engine.stream("r", "When is the demo?", persona="nova"):
+                    pass
             with pytest.raises(TypeError):
                 await engine.respond("r", "nova", "When is the demo?")
             await engine.respond("r", "When is the demo?")

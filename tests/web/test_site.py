@@ -13,6 +13,8 @@ from web.test_accessibility import PHONE
 
 SITE = Path(__file__).parents[2] / "build" / "site"
 DIAGRAMS = ("explanation/how-it-works.html", "explanation/prompt-caches.html", "scaling.html")
+DOCS = Path(__file__).parents[2] / "docs"
+TUTORIAL = [f"tutorial/{page.stem}.html" for page in sorted((DOCS / "tutorial").glob("*.md"))]
 PAGES = ("index.html", "reference/engine.html", "reference/http.html", "reference/modules.html")
 
 
@@ -73,6 +75,22 @@ def test_the_theme_is_that_of_the_system_until_the_reader_chooses(read):
 @pytest.mark.parametrize("path", PAGES)
 def test_pages_fit_on_a_phone(read, path):
     assert fits(read(path, viewport=PHONE))
+
+
+@pytest.mark.parametrize("path", [*TUTORIAL, "fitting.html", "errors.html", "import-formats.html"])
+def test_code_need_not_be_scrolled_on_a_laptop(read, path):
+    page = read(path)
+    page.set_viewport_size(SIZE)
+    widths = page.locator("pre code").evaluate_all("all => all.map(each => [each.scrollWidth, each.clientWidth])")
+    assert [scrolled <= shown for scrolled, shown in widths] == [True] * len(widths) != []
+
+
+def test_a_list_for_models_has_every_page(site):
+    lines = (site / "llms.txt").read_text(encoding="utf-8").splitlines()
+    pages = [line for line in lines if line.startswith("- [")]
+    assert len(pages) == len([page for page in DOCS.rglob("*.md") if not page.is_relative_to(DOCS / ".theme")])
+    start = "- [Fit a request](https://brimful.readthedocs.io/fitting.html): "
+    assert [line for line in pages if line.startswith(start) and len(line) > len(start)]
 
 
 @pytest.mark.parametrize("module", ["testing", "models", "embedding", "providers", "telemetry", "lore", "stores"])
