@@ -292,14 +292,18 @@ def insert_parameters(sql: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=512)
 def repeat_values(sql: str, rows: int, sign: str) -> str:
-    """Return an INSERT of several rows, with numbers after a sign as its parameters.
+    """Return an INSERT of several rows. Its parameters are numbers after a sign, or question marks for SQLite.
 
     >>> repeat_values("INSERT INTO users (tenant, id) VALUES (:tenant, :id)", 2, "$")
     'INSERT INTO users (tenant, id) VALUES ($1, $2), ($3, $4)'
+    >>> repeat_values("INSERT INTO users (tenant, id) VALUES (:tenant, :id)", 2, "?")
+    'INSERT INTO users (tenant, id) VALUES (?, ?), (?, ?)'
     """
     before, _, after = _VALUES.split(sql, maxsplit=1)
     count = len(insert_parameters(sql))
-    repeated = [", ".join(f"{sign}{row * count + i}" for i in range(1, count + 1)) for row in range(rows)]
+    # From Python 3.14, SQLite refuses ?1 for values without names.
+    names = ["?" if sign == "?" else f"{sign}{number}" for number in range(1, rows * count + 1)]
+    repeated = [", ".join(names[start : start + count]) for start in range(0, rows * count, count)]
     return f"{before}({'), ('.join(repeated)}){after}"
 
 
