@@ -21,6 +21,17 @@ def test_every_parameter_of_every_command_is_read_plainly():
         assert "help" in {each.name for each in params}
 
 
+def test_commands_that_create_are_called_add_and_commands_that_delete_remove():
+    groups = {name: set(command.commands) for name, command in LazyCommands().items() if hasattr(command, "commands")}
+    others = {"create", "delete", "drop", "insert", "make", "new", "put", "register", "revoke", "rm", "unset"}
+    assert not set().union(*groups.values()) & others
+    assert {name for name, verbs in groups.items() if "remove" in verbs} == {
+        *(name for name, verbs in groups.items() if "add" in verbs),
+        "context",  # is assembled
+        "limits",  # are set
+    }
+
+
 @pytest.mark.parametrize(
     ("args", "said"),
     [
