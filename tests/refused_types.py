@@ -1,4 +1,4 @@
-"""Calls that type checkers refuse. `make lint` fails if one of them becomes allowed, because its comment is unused then."""
+"""Calls that type checkers refuse. `make lint` fails if one becomes allowed, because its comment is unused then."""
 
 from brimful import Engine, SyncEngine
 
