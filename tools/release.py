@@ -128,7 +128,12 @@ def list_packages(tree: Path, out: Path) -> None:
     install = make_environment(environment, *_SBOM_EXTRAS)
     # By name: the path of a wheel would be in the list.
     install("--no-deps", "--no-index", "--find-links", out, "brimful", "brimful-small")
-    listing = (_CYCLONEDX, "environment", "--pyproject", tree / "pyproject.toml", "--output-reproducible")
+    [wheel] = out.glob("brimful-*.whl")
+    project = environment / "pyproject.toml"  # with the version, which is read from the package otherwise
+    text = (tree / "pyproject.toml").read_text(encoding="utf-8")
+    version = f'version = "{wheel.name.split("-")[1]}"'
+    project.write_text(text.replace('dynamic = ["version"]', version), encoding="utf-8")
+    listing = (_CYCLONEDX, "environment", "--pyproject", project, "--output-reproducible")
     run(*listing, "--output-file", out / "brimful.cdx.json", environment / "bin/python")
 
 
