@@ -4,6 +4,7 @@ python benchmarks/records.py                              in SQLite
 python benchmarks/records.py --postgres URL               and in PostgreSQL, in databases of its own
 python benchmarks/records.py --against ../other/checkout  and with another checkout of Brimful, before this one
 python benchmarks/records.py --measure --share 0          as JSON, if only the summaries of contexts are stored
+python benchmarks/records.py --measure --plain            as JSON, with columns as plain lists
 """
 
 import argparse
@@ -22,6 +23,7 @@ import msgspec
 from brimful.engine import Engine
 from brimful.records import Message, Persona, Room, User
 from brimful.stores import connect
+from brimful.stores.log import columns, context_codec
 from checkouts import call, checkouts, new_database
 from tables import Section, duration, table
 from texts import Texts
@@ -83,6 +85,12 @@ def measure(postgres: str | None, **options: Any) -> dict[str, Any]:
                 sizes.append(sum(by_table.values()))
         save, load = (0.0, 0.0) if postgres or options else asyncio.run(_times(file))
     return {"bytes": sizes, "tables": by_table, "save": save, "load": load}
+
+
+def store_plain_columns() -> None:
+    """Store columns of records as lists of their values."""
+    for module in (columns, context_codec):
+        vars(module)["pack"] = lambda values: ("raw", list(values), b"")
 
 
 async def _fill(url: str, rooms: int, memories: int) -> None:
@@ -164,7 +172,10 @@ if __name__ == "__main__":
     parser.add_argument("--against", type=Path, default=None, help="another checkout")
     parser.add_argument("--measure", action="store_true", help="measure this checkout, and print JSON")
     parser.add_argument("--share", type=float, default=None, help="the share of contexts to record, with --measure")
+    parser.add_argument("--plain", action="store_true", help="store columns as lists, with --measure")
     options = parser.parse_args()
+    if options.plain:
+        store_plain_columns()
     if options.measure:
         share = {} if options.share is None else {"record_share": options.share}
         print(json.dumps(measure(options.postgres, **share)))
