@@ -283,7 +283,7 @@ UNLIKE_WIRES = ("counting/overheads.py",)  # families of costs, some of which ar
 
 
 def compared_wires(nodes):
-    """Yield where a module decides something by the name of a wire."""
+    """Yield where a module decides something by the name of a wire, or holds one in a constant."""
     for node in nodes:
         match node:
             case ast.Compare(left=left, comparators=comparators):
@@ -294,6 +294,12 @@ def compared_wires(nodes):
                 values = [each.value for each in ast.walk(pattern) if isinstance(each, ast.MatchValue)]
                 if any(map(is_wire_name, values)):
                     yield ast.unparse(pattern)
+            case (
+                ast.Assign(targets=[ast.Name(id=name)], value=value)
+                | ast.AnnAssign(target=ast.Name(id=name), value=value)
+            ):
+                if name.isupper() and is_wire_name(value):
+                    yield ast.unparse(node)
             case ast.Dict(keys=keys) if sum(map(is_wire_name, filter(None, keys))) > 1:
                 yield ast.unparse(node)
 
@@ -324,6 +330,7 @@ def test_nobody_compares_the_name_of_a_wire():
         'request.wire in ("anthropic", "gemini")',
         '{"openai": 1, "ollama": 2}[wire]',
         'match wire:\n    case "openai" | "text":\n        pass',
+        '_OWN_HARDWARE: Final = "ollama"',
     ],
 )
 def test_the_rule_finds_the_name_of_a_wire(code):

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from brimful.wires import find_wire
 from brimful.wires.anthropic import MessageAnswer
 from brimful.wires.openai_chat import ChatAnswer
 from brimful.wires.openai_responses import ResponsesAnswer
@@ -281,3 +282,27 @@ def test_a_response_that_breaks_off_is_shown_as_far_as_it_came():
     cut = response_events(response(reasoning(), function_call())).partition(b"event: response.completed")[0]
     assert answer.feed(cut) + answer.end() == cut
     assert not answer.wants_recall
+
+
+JSON = {"type": "json_object"}
+
+
+@pytest.mark.parametrize(
+    ("wire", "as_text", "as_json"),
+    [
+        ("openai", {"response_format": {"type": "text"}}, {"response_format": JSON}),
+        ("anthropic", {"output_config": {"effort": "low"}}, {"output_config": {"format": JSON}}),
+        ("anthropic", {}, {"output_format": JSON}),
+        ("responses", {"text": {"format": {"type": "text"}}}, {"text": {"format": JSON}}),
+        (
+            "gemini",
+            {"generationConfig": {"responseMimeType": "text/plain"}},
+            {"generation_config": {"responseMimeType": "application/json"}},
+        ),
+        ("ollama", {"format": ""}, {"format": "json"}),
+    ],
+)
+def test_answers_are_joined_if_they_are_text(wire, as_text, as_json):
+    whole = False
+    assert find_wire(wire).can_join(as_text, whole)
+    assert not find_wire(wire).can_join(as_json, whole)

@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from brimful.protocols import Vectors
 
 BUSY_SECONDS: Final = 60.0  # until the next try, if only reservations of calls under way reach the limit
-_OWN_HARDWARE: Final = "ollama"  # its models cost nothing
 Unit = Literal["tokens", "dollars"]
 _SAMPLE: Final = 1_000  # tokens, to see whether there is a price
 
@@ -126,7 +125,7 @@ class OwnCalls:
             )
 
     def _charge(self, model: ModelInfo, wire: str, usage: Usage, at: float) -> Charge:
-        dollars = 0 if wire == _OWN_HARDWARE else self._find_cost(model, usage, at)
+        dollars = 0 if find_wire(wire).is_free else self._find_cost(model, usage, at)
         nanodollars = None if dollars is None else round(dollars * NANODOLLARS)
         return Charge(prompt=usage.prompt, completion=usage.completion, nanodollars=nanodollars)
 
@@ -186,7 +185,7 @@ def _get_share(compared: tuple[Unit, float, float, float]) -> float:
 
 def require_price(limit: SpendingLimit, model: ModelInfo, wire: str = "") -> None:
     """Raise if dollars are limited and the price of a model is not known."""
-    if limit.dollars_per_day is None or _OWN_HARDWARE in {wire, model.wire}:
+    if limit.dollars_per_day is None or any(find_wire(each).is_free for each in {wire or model.wire, model.wire}):
         return
     if request_cost(model, _SAMPLE, _SAMPLE) is None:
         reason = f"the price of {preview(model.id)} is not known, so its dollars cannot be limited"

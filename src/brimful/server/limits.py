@@ -50,7 +50,6 @@ _MAX_LOOKUPS: Final = 100_000  # tenants, keys and users
 _ANSWER_TOKENS: Final = Completion().tokens  # if a request does not say how long its answer may be
 UNKNOWN_PRICE: Final = "unknown_price"
 """The code of the error for a model without a known price, where dollars are limited."""
-_OWN_HARDWARE: Final = "ollama"  # its models cost nothing
 
 _Key = tuple[str, str, str]
 _OwnLimits = Mapping[LimitName, float | None]
@@ -110,7 +109,7 @@ class Pricing(msgspec.Struct, frozen=True, kw_only=True):
         return Amount(tokens=usage.prompt + usage.completion, nanodollars=nanodollars)
 
     def _nanodollars(self, usage: Usage) -> int | None:
-        if self.model.wire == _OWN_HARDWARE:
+        if find_wire(self.model.wire).is_free:
             return 0
         try:
             dollars: Decimal | None = usage_cost(self.model, usage, self.at)

@@ -45,6 +45,7 @@ from brimful.wires.replies import (
     join_pieces,
     make_usage,
     split_words,
+    wants_text,
 )
 from brimful.wires.rounds import JoinedAnswer, add_usage
 from brimful.wires.rules import CallPairing, Object, Report, check_tools, describe_value
@@ -908,6 +909,10 @@ def _find_broken_pairs(
         yield f"turn {index}: results must come first"
 
 
+def _can_join(body: Request, _streams: bool) -> bool:  # noqa: FBT001 - as in a `Wire`
+    return wants_text(body.get("output_format")) and wants_text(as_object(body.get("output_config")).get("format"))
+
+
 def _is_result(block: JsonObject) -> bool:
     return bool(block["type"] == "tool_result")
 
@@ -951,6 +956,7 @@ WIRE: Final = Wire(
     read_usage=parse_usage,
     usage_key="input_tokens",
     join_rounds=MessageAnswer,
+    can_join=_can_join,
     headers={"anthropic-version": API_VERSION},
     key_header="x-api-key",
     get_path=lambda request, stream: "/v1/messages",  # noqa: ARG005 - called by position

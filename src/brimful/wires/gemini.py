@@ -964,6 +964,12 @@ def _write_reply(reply: Reply) -> tuple[JsonObject, list[bytes]]:
     return piece([*texts, *calls], finishReason="STOP"), written
 
 
+def _can_join(body: Request, _streams: bool) -> bool:  # noqa: FBT001 - as in a `Wire`
+    configs = [as_object(body.get(field)) for field in ("generationConfig", "generation_config")]
+    types = [config.get(field) for config in configs for field in ("responseMimeType", "response_mime_type")]
+    return all(each in (None, "", "text/plain") for each in types)
+
+
 def _find_broken(request: Request) -> Iterator[str]:
     contents = request["contents"]
     calls: list[str] = []
@@ -1038,6 +1044,7 @@ WIRE: Final = Wire(
     make_draft=_Draft,
     streams_arrays=True,
     join_rounds=ContentAnswer,
+    can_join=_can_join,
     key_header="x-goog-api-key",
     get_path=lambda request, stream: _get_path(
         request, "streamGenerateContent?alt=sse" if stream else "generateContent"

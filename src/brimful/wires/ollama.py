@@ -534,6 +534,8 @@ WIRE: Final = Wire(
     make_draft=_Draft,
     is_json_lines=True,
     join_rounds=OllamaAnswer,
+    can_join=lambda body, _: not body.get("format"),
+    is_free=True,
     storage=Storage(find_problems=_find_problems, strip=_strip, find_steps=_find_steps, restore=_restore),
     get_path=lambda request, stream: "/api/chat",  # noqa: ARG005 - called by position
     prepare=lambda request, stream, _: request | {"stream": stream},

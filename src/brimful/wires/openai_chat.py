@@ -40,6 +40,7 @@ from brimful.wires.replies import (
     join_pieces,
     make_usage,
     split_words,
+    wants_text,
 )
 from brimful.wires.rounds import BETWEEN, JoinedAnswer, add_usage
 from brimful.wires.rules import CallPairing, Object, Report, check_tools, describe_value
@@ -893,6 +894,7 @@ WIRE: Final = Wire(
     read_usage=lambda usage: parse_usage({"usage": usage}),
     usage_key="prompt_tokens",
     join_rounds=ChatAnswer,
+    can_join=lambda body, _: wants_text(body.get("response_format")),
     get_path=lambda request, stream: "/chat/completions",  # noqa: ARG005 - called by position
     prepare=prepare,
     count_requests=lambda request: list_count_requests(request, "/chat/completions"),

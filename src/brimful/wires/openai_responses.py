@@ -38,6 +38,7 @@ from brimful.wires.replies import (
     as_string,
     make_usage,
     split_words,
+    wants_text,
 )
 from brimful.wires.rounds import JoinedAnswer, add_usage
 from brimful.wires.rules import CallPairing, Object, Report, check_tools, describe_value
@@ -572,7 +573,8 @@ def _can_join(body: Request, streams: bool) -> bool:  # noqa: FBT001 - as in a `
     A stream names the first response, and if the provider stores that, it has a call without a result. An answer that
     is made in the background never comes here.
     """
-    return not body.get("background") and not (streams and body.get("store") is not False)
+    is_alone = body.get("background") or (streams and body.get("store") is not False)
+    return not is_alone and wants_text(as_object(body.get("text")).get("format"))
 
 
 class _Draft(Draft):

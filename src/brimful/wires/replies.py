@@ -119,6 +119,11 @@ def as_object(value: object) -> JsonObject:
     return value if isinstance(value, dict) else {}
 
 
+def wants_text(form: object) -> bool:
+    """Whether a description of an answer's form asks for text. Texts of several rounds are not one JSON document."""
+    return as_object(form).get("type") in (None, "text")
+
+
 def as_objects(value: object) -> list[JsonObject]:
     """Return the objects of a list; an empty list for anything else."""
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []

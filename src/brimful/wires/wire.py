@@ -242,8 +242,9 @@ class Wire(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     is streamed.
 
     **Servers.** `headers` and `key_header` come with every request, which is sent to `get_path` as `prepare` returns
-    it. `count_requests` let a server count the tokens of a prompt, and `models_path` lists its models and windows.
-    `models_query` gets as many of them as possible at once, and `write_models` lists the models of several servers.
+    it. Answers cost nothing if `is_free`, because the servers run on hardware of their users. `count_requests` let a
+    server count the tokens of a prompt, and `models_path` lists its models and windows. `models_query` gets as many of
+    them as possible at once, and `write_models` lists the models of several servers.
 
     **The proxy.** `paths` are where requests come in. `read_call` returns the model and whether to stream, given the
     path, its parameters and the body, and `write_model` path and body with another model; `key_parameter` is the API
@@ -324,6 +325,7 @@ class Wire(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     headers: Mapping[str, str] = MappingProxyType({})
     key_header: str = "authorization"
+    is_free: bool = False
     get_path: Callable[[Request, bool], str] = lambda request, stream: "/"  # noqa: ARG005 - called by position
     prepare: Callable[[Request, bool, ServerTraits], Request] = set_stream
     count_requests: Callable[[Request], Sequence[CountRequest]] = lambda _: ()

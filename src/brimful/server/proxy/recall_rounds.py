@@ -20,7 +20,7 @@ from brimful.errors import BrimfulError, BudgetExceeded, InvalidValue
 from brimful.records.reply import Reply
 from brimful.server.proxy.request import ProxyRequest
 from brimful.threads import run_in_thread
-from brimful.wires.replies import JsonObject, as_object
+from brimful.wires.replies import JsonObject
 from brimful.wires.rounds import BETWEEN, JoinedAnswer
 from brimful.wires.tools import arguments_object
 
@@ -44,20 +44,8 @@ class Rebuilds(Protocol):
 
 
 def can_join(request: ProxyRequest) -> bool:
-    """Whether the answers of several rounds can be joined. Two texts are not one JSON document."""
-    body, wire = request.body, request.wire
-    if wire.join_rounds is None or not wire.can_join(body, request.streams):
-        return False
-    described = [body.get("response_format"), body.get("output_format")]
-    described += [as_object(body.get(field)).get("format") for field in ("text", "output_config")]
-    configs = [as_object(body.get(field)) for field in ("generationConfig", "generation_config")]
-    types = [config.get(field) for config in configs for field in ("responseMimeType", "response_mime_type")]
-    return (
-        all(as_object(each).get("type") in (None, "text") for each in described)
-        and all(each in (None, "", "text/plain") for each in types)
-        and not body.get("format")
-        and not request.in_array
-    )
+    wire = request.wire
+    return wire.join_rounds is not None and not request.in_array and wire.can_join(request.body, request.streams)
 
 
 def recall_overrides(

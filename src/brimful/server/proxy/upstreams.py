@@ -26,7 +26,7 @@ from brimful.server.config import ANY_MODEL, Config, ModeName, UpstreamConfig
 from brimful.server.errors import ApiError
 from brimful.stores.admin.api_keys import PREFIX, parse_api_key
 from brimful.wires import Wire, find_wire
-from brimful.wires.registry import served_wires
+from brimful.wires.registry import default_wire, served_wires
 from brimful.wires.wire import WirePaths
 
 _log = logging.getLogger("brimful.server")
@@ -50,7 +50,6 @@ _NOT_FORWARDED: Final = HOP_BY_HOP_HEADERS | {
     "x-real-ip",
 }
 """Client headers about the connection to us, the body as it came, caches, or the person who uses the client."""
-_COMPATIBLE: Final = "openai"
 _PRIVATE_PREFIXES: Final = ("x-brimful-", "x-forwarded-", "sec-")
 _OWN_HEADERS: Final = ("date", "server")  # set by our own server
 _INERT_TYPES: Final = ("application/json", "text/event-stream", "application/x-ndjson")  # browsers run none of them
@@ -435,7 +434,7 @@ def _wires(config: UpstreamConfig) -> Sequence[Wire]:
     known = find_server_by_url(config.url)
     if known is None:
         return [wire for wire, _ in served_wires()]
-    wires = (_COMPATIBLE,) if _is_compatible(config.url) else (known.wire, *known.other_wires)
+    wires = (default_wire().provider,) if _is_compatible(config.url) else (known.wire, *known.other_wires)
     return [wire for wire, _ in served_wires() if wire.provider in wires]
 
 
@@ -476,7 +475,7 @@ def _base_url(url: str, wire: Wire) -> str:
 
 def _is_compatible(url: str) -> bool:
     """Whether a URL is that of an API for OpenAI's clients, beside the server's own: `…/v1beta/openai`."""
-    return parse_address(url).url.endswith(f"/{_COMPATIBLE}")
+    return parse_address(url).url.endswith(f"/{default_wire().provider}")
 
 
 def _find_key(config: UpstreamConfig, file: str, environ: Mapping[str, str]) -> tuple[str, str]:
