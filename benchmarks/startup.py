@@ -15,6 +15,7 @@ from tables import Section, duration, table, times
 
 ROUNDS = 5
 LIMIT_SECONDS = 60.0
+_CLI = "from brimful.cli import main; main()"  # what the installed script does
 MODULES = ("brimful", "langchain_core.messages", "litellm", "llama_index.core.memory", "tiktoken")
 
 COMMANDS: tuple[tuple[str, ...], ...] = (
@@ -23,10 +24,13 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("count", "--file", "README.md"),
 )
 
+MCP = ("brimful.mcp.handshake", "mcp.server.lowlevel")  # what answers the first request of a client, and the SDK
+
 ABOUT = f"""`python -X importtime -c "import …"`, including everything it imports: medians of {ROUNDS} runs. A first
 run is not counted: it writes the compiled files that every installed package has.
 
-The second table has the processor time of whole commands, from the start of Python to its end: medians as well."""
+The second table has the processor time of whole commands, from the start of Python to its end: medians as well. The
+last rows import our answer to an MCP client's first request, and the SDK that answers all others."""
 
 
 def report(*, quick: bool) -> Section:
@@ -40,13 +44,16 @@ def report(*, quick: bool) -> Section:
         for _ in range(rounds):
             for module in MODULES:
                 found[module].append(_seconds(module, compiled))
-        for command in COMMANDS:
-            _processor_seconds(command, compiled)
-        commands = {
-            command: median(_processor_seconds(command, compiled) for _ in range(rounds)) for command in COMMANDS
+        programs = {shlex.join(("brimful", *command)): (_CLI, *command) for command in COMMANDS}
+        programs |= {f'python -c "import {module}"': (f"import {module}",) for module in MCP}
+        for program in programs.values():
+            _processor_seconds(program, compiled)
+        spent = {
+            name: median(_processor_seconds(program, compiled) for _ in range(rounds))
+            for name, program in programs.items()
         }
     medians = {module: _median(values) for module, values in found.items()}
-    return Section("Import", ABOUT, (_table(medians), _command_table(commands)))
+    return Section("Import", ABOUT, (_table(medians), _command_table(spent)))
 
 
 def _seconds(module: str, compiled: str) -> float | Failure:
@@ -64,11 +71,10 @@ def _seconds(module: str, compiled: str) -> float | Failure:
     return sum(map(int, top)) / 1e6
 
 
-def _processor_seconds(command: tuple[str, ...], compiled: str) -> float:
-    code = "from brimful.cli import main; main()"  # what the installed script does
+def _processor_seconds(program: tuple[str, ...], compiled: str) -> float:
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(  # noqa: S603 - our own commands
-        [sys.executable, "-c", code, *command],
+        [sys.executable, "-c", *program],
         capture_output=True,
         timeout=LIMIT_SECONDS,
         env=_environ(compiled),
@@ -94,8 +100,8 @@ def _table(medians: dict[str, float | Failure]) -> str:
     return table(["import", "brimful = 1", "time"], rows)
 
 
-def _command_table(seconds: dict[tuple[str, ...], float]) -> str:
-    rows = [[f"`{shlex.join(('brimful', *command))}`", duration(spent)] for command, spent in seconds.items()]
+def _command_table(seconds: dict[str, float]) -> str:
+    rows = [[f"`{command}`", duration(spent)] for command, spent in seconds.items()]
     return table(["command", "processor time"], rows)
 
 

@@ -1,6 +1,7 @@
 """The answer to the first request of a client, which a process on standard input gives before it has loaded the SDK.
 
-Loading the SDK takes longer than some clients wait for a new process. The answers are the same as the SDK's.
+Loading the SDK takes longer than some clients wait for a new process: docs/benchmarks.md has both times. The answers
+are the same as the SDK's.
 """
 
 from typing import Any, Final, Literal, NamedTuple
