@@ -6,7 +6,8 @@ The schemas of proxied requests are only documentation: they are not enforced, s
 import re
 from collections.abc import Iterator
 from functools import cache
-from typing import Annotated, Any, Final, Literal
+from types import GenericAlias, NoneType
+from typing import Annotated, Any, Final, Literal, get_args
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -63,152 +64,108 @@ ANSWER_HEADERS: Final = {
 }
 
 
-class ChatMessage(msgspec.Struct, kw_only=True):
-    """A message in OpenAI's format."""
-
-    role: Literal["system", "developer", "user", "assistant", "tool", "function"]
-    content: str | _Blocks | None = None
-    name: str | UnsetType = UNSET
-    tool_calls: _Blocks | UnsetType = UNSET
-    tool_call_id: str | UnsetType = UNSET
-
-
-class ChatRequest(msgspec.Struct, kw_only=True):
-    """A request for a chat completion. All other fields are passed through."""
-
-    model: _NonEmpty
-    messages: Annotated[list[ChatMessage], Meta(min_length=1)]
-    stream: bool | UnsetType = UNSET
-    max_tokens: Annotated[int, Meta(ge=1)] | UnsetType = UNSET
-    max_completion_tokens: Annotated[int, Meta(ge=1)] | UnsetType = UNSET
-    tools: _Blocks | UnsetType = UNSET
-    n: Annotated[int, Meta(ge=1)] | UnsetType = UNSET
-    user: str | UnsetType = UNSET
-    metadata: dict[str, Any] | UnsetType = UNSET
+_KINDS: Final[dict[str, Any]] = {
+    **dict.fromkeys(("tools", "tool_calls"), _Blocks),
+    **dict.fromkeys(("metadata", "options", "system_instruction", "generation_config"), dict[str, Any]),
+    **dict.fromkeys(("max_tokens", "max_completion_tokens", "max_output_tokens", "n"), Annotated[int, Meta(ge=1)]),
+    "model": _NonEmpty,
+    "stream": bool,
+    "system": str | _Blocks,
+}
+"""The types of fields that are not strings."""
 
 
-class AnthropicMessage(msgspec.Struct, kw_only=True):
-    """A message in Anthropic's format."""
-
-    role: Literal["user", "assistant"]
-    content: str | _Blocks
-
-
-class CountRequest(msgspec.Struct, kw_only=True):
-    """A request to count the tokens of a prompt, in Anthropic's format."""
-
-    model: _NonEmpty
-    messages: Annotated[list[AnthropicMessage], Meta(min_length=1)]
-    system: str | _Blocks | UnsetType = UNSET
-    tools: _Blocks | UnsetType = UNSET
-
-
-class MessagesRequest(CountRequest, kw_only=True):
-    """A request for a message. All other fields are passed through."""
-
-    max_tokens: Annotated[int, Meta(ge=1)]
-    stream: bool | UnsetType = UNSET
-    metadata: dict[str, Any] | UnsetType = UNSET
+def _schema(
+    name: str, about: str, fields: str, *, rename: Literal["camel"] | None = None, **kinds: Any
+) -> type[msgspec.Struct]:
+    """Return a type that is only described. Fields that end with `?` are optional."""
+    described: list[Any] = []
+    for field in fields.split():
+        key, is_optional, _ = field.partition("?")
+        kind = (_KINDS | kinds).get(key, str)
+        optional = (kind, None) if NoneType in get_args(kind) else (kind | UnsetType, UNSET)
+        described.append((key, *(optional if is_optional else (kind,))))
+    return msgspec.defstruct(
+        name, described, namespace={"__doc__": about}, module=__name__, kw_only=True, rename=rename
+    )
 
 
-class ResponsesRequest(msgspec.Struct, kw_only=True):
-    """A request for a response. All other fields are passed through."""
-
-    model: _NonEmpty
-    input: _NonEmpty | Annotated[_Blocks, Meta(min_length=1)]
-    instructions: str | UnsetType = UNSET
-    stream: bool | UnsetType = UNSET
-    max_output_tokens: Annotated[int, Meta(ge=1)] | UnsetType = UNSET
-    tools: _Blocks | UnsetType = UNSET
-    metadata: dict[str, Any] | UnsetType = UNSET
+def _list_of(kind: Any) -> Any:
+    return Annotated[GenericAlias(list, (kind,)), Meta(min_length=1)]
 
 
-class ContentsRequest(msgspec.Struct, kw_only=True, rename="camel"):
-    """A request for content, in Gemini's format. All other fields are passed through."""
-
-    contents: Annotated[_Blocks, Meta(min_length=1)]
-    system_instruction: dict[str, Any] | UnsetType = UNSET
-    generation_config: dict[str, Any] | UnsetType = UNSET
-    tools: _Blocks | UnsetType = UNSET
-
-
-class OllamaRequest(msgspec.Struct, kw_only=True):
-    """A request for a message, in Ollama's format. All other fields are passed through."""
-
-    model: _NonEmpty
-    messages: Annotated[list[ChatMessage], Meta(min_length=1)]
-    stream: bool | UnsetType = UNSET
-    options: dict[str, Any] | UnsetType = UNSET
-    tools: _Blocks | UnsetType = UNSET
-
-
-class EmbeddingsRequest(msgspec.Struct, kw_only=True):
-    """A request for embeddings."""
-
-    model: _NonEmpty
-    input: str | list[str]
-
-
-class OpenAIErrorBody(msgspec.Struct, kw_only=True):
-    """Details of an error."""
-
-    message: str
-    type: str | None = None
-    param: str | None = None
-    code: str | int | None = None
-
-
-class OpenAIError(msgspec.Struct, kw_only=True):
-    """An error in OpenAI's format."""
-
-    error: OpenAIErrorBody
-
-
-class AnthropicErrorBody(msgspec.Struct, kw_only=True):
-    """Details of an error."""
-
-    type: str
-    message: str
-
-
-class AnthropicError(msgspec.Struct, kw_only=True):
-    """An error in Anthropic's format."""
-
-    type: Literal["error"]
-    error: AnthropicErrorBody
-
-
-class GeminiErrorBody(msgspec.Struct, kw_only=True):
-    """Details of an error."""
-
-    code: int
-    message: str
-    status: str
+_ChatMessage = _schema(
+    "ChatMessage",
+    "A message in OpenAI's format.",
+    "role content? name? tool_calls? tool_call_id?",
+    role=Literal["system", "developer", "user", "assistant", "tool", "function"],
+    content=str | _Blocks | None,
+)
+_ChatRequest = _schema(
+    "ChatRequest",
+    "A request for a chat completion. All other fields are passed through.",
+    "model messages stream? max_tokens? max_completion_tokens? tools? n? user? metadata?",
+    messages=_list_of(_ChatMessage),
+)
+_AnthropicMessage = _schema(
+    "AnthropicMessage",
+    "A message in Anthropic's format.",
+    "role content",
+    role=Literal["user", "assistant"],
+    content=str | _Blocks,
+)
+_CountRequest = _schema(
+    "CountRequest",
+    "A request to count the tokens of a prompt, in Anthropic's format.",
+    "model messages system? tools?",
+    messages=_list_of(_AnthropicMessage),
+)
+_MessagesRequest = _schema(
+    "MessagesRequest",
+    "A request for a message. All other fields are passed through.",
+    "model messages system? tools? max_tokens stream? metadata?",
+    messages=_list_of(_AnthropicMessage),
+)
+_ResponsesRequest = _schema(
+    "ResponsesRequest",
+    "A request for a response. All other fields are passed through.",
+    "model input instructions? stream? max_output_tokens? tools? metadata?",
+    input=_NonEmpty | _list_of(dict[str, Any]),
+)
+_ContentsRequest = _schema(
+    "ContentsRequest",
+    "A request for content, in Gemini's format. All other fields are passed through.",
+    "contents system_instruction? generation_config? tools?",
+    rename="camel",
+    contents=_list_of(dict[str, Any]),
+)
+_OllamaRequest = _schema(
+    "OllamaRequest",
+    "A request for a message, in Ollama's format. All other fields are passed through.",
+    "model messages stream? options? tools?",
+    messages=_list_of(_ChatMessage),
+)
+_EmbeddingsRequest = _schema("EmbeddingsRequest", "A request for embeddings.", "model input", input=str | list[str])
 
 
-class GeminiError(msgspec.Struct, kw_only=True):
-    """An error in Gemini's format."""
-
-    error: GeminiErrorBody
-
-
-class OllamaError(msgspec.Struct, kw_only=True):
-    """An error in Ollama's format."""
-
-    error: str
+def _error(provider: str, details: str, fields: str = "error", **kinds: Any) -> type[msgspec.Struct]:
+    """Return the type of a provider's errors, with these fields in their details."""
+    body = _schema(f"{provider}ErrorBody", "Details of an error.", details, **kinds) if details else str
+    about = f"An error in {provider}'s format."
+    return _schema(f"{provider}Error", about, fields, type=Literal["error"], error=body)
 
 
-class ServerStatus(msgspec.Struct, kw_only=True):
-    """The status of the server, and of each upstream, by name."""
-
-    status: str
-    upstreams: dict[str, UpstreamState] | UnsetType = UNSET
-
-
-class TokenCount(msgspec.Struct, kw_only=True):
-    """A token count."""
-
-    input_tokens: int
+_OpenAIError = _error("OpenAI", "message type? param? code?", type=str | None, param=str | None, code=str | int | None)
+_AnthropicError = _error("Anthropic", "type message", "type error")
+_GeminiError = _error("Gemini", "code message status", code=int)
+_OllamaError = _error("Ollama", "")
+_ServerStatus = _schema(
+    "ServerStatus",
+    "The status of the server, and of each upstream, by name.",
+    "status upstreams?",
+    upstreams=dict[str, UpstreamState],
+)
+_TokenCount = _schema("TokenCount", "A token count.", "input_tokens", input_tokens=int)
 
 
 def inspector_types() -> Iterator[type]:
@@ -249,21 +206,21 @@ def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
     return schema | (choices[0] if len(choices) == 1 else {"anyOf": choices} if choices else {})
 
 
-_ROOTS: Final = {"/v1": OpenAIError, "/v1beta": GeminiError, "/api": OllamaError}
+_ROOTS: Final = {"/v1": _OpenAIError, "/v1beta": _GeminiError, "/api": _OllamaError}
 _TYPES: Final = (
-    ChatRequest,
-    MessagesRequest,
-    ResponsesRequest,
-    CountRequest,
-    ContentsRequest,
-    OllamaRequest,
-    EmbeddingsRequest,
-    OpenAIError,
-    AnthropicError,
-    GeminiError,
-    OllamaError,
-    ServerStatus,
-    TokenCount,
+    _ChatRequest,
+    _MessagesRequest,
+    _ResponsesRequest,
+    _CountRequest,
+    _ContentsRequest,
+    _OllamaRequest,
+    _EmbeddingsRequest,
+    _OpenAIError,
+    _AnthropicError,
+    _GeminiError,
+    _OllamaError,
+    _ServerStatus,
+    _TokenCount,
     *inspector_types(),
 )
 
@@ -273,34 +230,34 @@ def openapi_document() -> bytes:
     """Return the OpenAPI description as JSON."""
     _, components = msgspec.json.schema_components(_TYPES, ref_template=_REF)
     paths: dict[str, dict[str, Any]] = {
-        "/v1/chat/completions": {"post": _completion_operation("Create a chat completion", ChatRequest, OpenAIError)},
-        "/v1/messages": {"post": _completion_operation("Create a message", MessagesRequest, AnthropicError)},
-        "/v1/responses": {"post": _completion_operation("Create a response", ResponsesRequest, OpenAIError)},
+        "/v1/chat/completions": {"post": _completion_operation("Create a chat completion", _ChatRequest, _OpenAIError)},
+        "/v1/messages": {"post": _completion_operation("Create a message", _MessagesRequest, _AnthropicError)},
+        "/v1/responses": {"post": _completion_operation("Create a response", _ResponsesRequest, _OpenAIError)},
         "/v1/messages/count_tokens": {
             "post": _operation(
-                "Count the tokens of a prompt", AnthropicError, answer=_json_content(TokenCount), body=CountRequest
+                "Count the tokens of a prompt", _AnthropicError, answer=_json_content(_TokenCount), body=_CountRequest
             )
         },
-        "/v1/embeddings": {"post": _operation("Create embeddings", OpenAIError, body=EmbeddingsRequest)},
-        "/v1/models": {"get": _operation("List models", OpenAIError)},
-        "/v1/models/{model}": {"get": _operation("Show a model", OpenAIError, parameters=[_path_parameter("model")])},
+        "/v1/embeddings": {"post": _operation("Create embeddings", _OpenAIError, body=_EmbeddingsRequest)},
+        "/v1/models": {"get": _operation("List models", _OpenAIError)},
+        "/v1/models/{model}": {"get": _operation("Show a model", _OpenAIError, parameters=[_path_parameter("model")])},
         **{
             f"/v1beta/models/{{model}}:{method}": {
-                "post": _completion_operation(summary, ContentsRequest, GeminiError, _path_parameter("model"))
+                "post": _completion_operation(summary, _ContentsRequest, _GeminiError, _path_parameter("model"))
             }
             for method, summary in (("generateContent", "Create content"), ("streamGenerateContent", "Stream content"))
         },
         "/v1beta/models/{model}:countTokens": {
-            "post": _operation("Count the tokens of contents", GeminiError, parameters=[_path_parameter("model")])
+            "post": _operation("Count the tokens of contents", _GeminiError, parameters=[_path_parameter("model")])
         },
-        "/v1beta/models": {"get": _operation("List Gemini's models", GeminiError)},
+        "/v1beta/models": {"get": _operation("List Gemini's models", _GeminiError)},
         "/v1beta/models/{model}": {
-            "get": _operation("Show one of Gemini's models", GeminiError, parameters=[_path_parameter("model")])
+            "get": _operation("Show one of Gemini's models", _GeminiError, parameters=[_path_parameter("model")])
         },
-        "/api/chat": {"post": _completion_operation("Create a message with Ollama", OllamaRequest, OllamaError)},
-        "/api/show": {"post": _operation("Show a model of Ollama", OllamaError)},
-        "/api/tags": {"get": _operation("List Ollama's models", OllamaError)},
-        "/api/version": {"get": _operation("Ollama's version", OllamaError)},
+        "/api/chat": {"post": _completion_operation("Create a message with Ollama", _OllamaRequest, _OllamaError)},
+        "/api/show": {"post": _operation("Show a model of Ollama", _OllamaError)},
+        "/api/tags": {"get": _operation("List Ollama's models", _OllamaError)},
+        "/api/version": {"get": _operation("Ollama's version", _OllamaError)},
         **{
             f"{root}/{{path}}": {method: _forward_operation(error) for method in _FORWARDED}
             for root, error in _ROOTS.items()
@@ -311,7 +268,7 @@ def openapi_document() -> bytes:
         "/openapi.json": {
             "get": _public_operation("This description", {"application/json": {"schema": {"type": "object"}}})
         },
-        "/metrics": {"get": _operation("Prometheus metrics, if enabled", OpenAIError, answer=_TEXT)},
+        "/metrics": {"get": _operation("Prometheus metrics, if enabled", _OpenAIError, answer=_TEXT)},
         "/": {"get": _public_operation("The inspector page", {"text/html": {"schema": {"type": "string"}}})},
     }
     for operation in inspector_operations():
@@ -350,7 +307,7 @@ def _forward_operation(error: type) -> dict[str, Any]:
 
 
 def _completion_operation(summary: str, body: type, error: type, *parameters: dict[str, Any]) -> dict[str, Any]:
-    stream = "application/x-ndjson" if error is OllamaError else "text/event-stream"
+    stream = "application/x-ndjson" if error is _OllamaError else "text/event-stream"
     answers = {"application/json": {"schema": {"type": "object"}}, stream: {}}
     headers = [
         {"name": name, "in": "header", "description": what, "schema": {"type": "string"} | schema}
@@ -391,7 +348,7 @@ def _inspector_operation(operation: Operation) -> dict[str, Any]:
     if operation.streams:
         answer |= {EVENT_STREAM: {"schema": {"type": "string"}}}
     described = _operation(
-        operation.summary, OpenAIError, answer=answer, body=operation.body, parameters=operation_parameters(operation)
+        operation.summary, _OpenAIError, answer=answer, body=operation.body, parameters=operation_parameters(operation)
     )
     described["description"] = f"Requires the scope `{operation.scope}`."
     if operation.status != _OK:
@@ -422,8 +379,8 @@ def _public_operation(summary: str, answer: dict[str, Any]) -> dict[str, Any]:
 
 def _status_operation(summary: str) -> dict[str, Any]:
     answers = {
-        "200": {"description": "Yes.", "content": _json_content(ServerStatus)},
-        "503": {"description": "No.", "content": _json_content(OpenAIError)},
+        "200": {"description": "Yes.", "content": _json_content(_ServerStatus)},
+        "503": {"description": "No.", "content": _json_content(_OpenAIError)},
     }
     return {"summary": summary, "security": [], "responses": answers}
 
