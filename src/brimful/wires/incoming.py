@@ -289,23 +289,11 @@ def renderer_of(inputs: Inputs, raw: Sequence[bytes] = ()) -> Renderer:
     """
     frame = inputs.frame
     if frame is not None and frame.messages:
-        return IncomingRenderer(find_incoming_wire(frame.wire), frame, raw, inputs.tools, inputs.lowerable_output)
+        return IncomingRenderer(find_incoming_wire(frame.wire), frame, inputs.tools, inputs.lowerable_output, raw)
     wire = find_written_wire(inputs.model.wire)
     if frame is None or frame.wire != wire.name:
         return wire
     return ClientFieldsRenderer(wire, frame, inputs.tools, inputs.lowerable_output)
-
-
-def _find_fixed_tools(fields: Request, tools: Sequence[Tool], wire: Wire) -> frozenset[str]:
-    """Return the tools of a client's request that must stay: the provider's own, and the ones it forces."""
-    return (frozenset(tool.name for tool in tools) - find_functions(fields, wire.map_functions)) | wire.find_forced(
-        fields
-    )
-
-
-def _can_add_tools(frame: Frame, wire: Wire) -> bool:
-    """Whether a tool may be added to the client's own, whose calls the client answers."""
-    return frame.is_request and bool(frame.fields.get(_TOOLS)) and not wire.has_fixed_tools(frame.fields)
 
 
 def _with_tools(fields: Request, before: Sequence[Tool], after: Sequence[Tool], wire: Wire) -> Request:
@@ -324,20 +312,13 @@ def _with_output(fields: Request, before: int | None, after: int | None, wire: W
     return wire.lower_max_output(fields, after) if before and after and after < before else fields
 
 
-class IncomingRenderer(msgspec.Struct, frozen=True):
-    """Writes a client's request with the messages of a prompt, and reads it back.
-
-    `raw` are the messages of the request as JSON, if they are available. Those that were not shortened are sent as they
-    came. `tools` are the request's tools, and `max_output` is its output limit if that may be lowered.
-    """
+class _ClientRenderer(msgspec.Struct, frozen=True):
+    """What a client's request has: its `tools`, and its output limit `max_output` if that may be lowered."""
 
     wire: Wire
     frame: Frame
-    raw: Sequence[bytes] = ()
     tools: tuple[Tool, ...] = ()
     max_output: int | None = None
-    names_in_text: bool = False  # names and texts stay as the client wrote them
-    is_templated: bool = False
 
     @property
     def detail_provider(self) -> str:
@@ -346,13 +327,27 @@ class IncomingRenderer(msgspec.Struct, frozen=True):
 
     @property
     def fixed_tools(self) -> frozenset[str]:
-        """The names of tools that must stay as they are."""
-        return _find_fixed_tools(self.frame.fields, self.tools, self.wire)
+        """The names of tools that must stay as they are: the provider's own, and the ones that the request forces."""
+        fields, names = self.frame.fields, frozenset(tool.name for tool in self.tools)
+        return (names - find_functions(fields, self.wire.map_functions)) | self.wire.find_forced(fields)
 
     @property
     def can_add_tools(self) -> bool:
-        """Whether a tool may be added to those of the client."""
-        return _can_add_tools(self.frame, self.wire)
+        """Whether a tool may be added to the client's own, whose calls the client answers."""
+        frame = self.frame
+        return frame.is_request and bool(frame.fields.get(_TOOLS)) and not self.wire.has_fixed_tools(frame.fields)
+
+
+class IncomingRenderer(_ClientRenderer, frozen=True):
+    """Writes a client's request with the messages of a prompt, and reads it back.
+
+    `raw` are the messages of the request as JSON, if they are available. Those that were not shortened are sent as they
+    came.
+    """
+
+    raw: Sequence[bytes] = ()
+    names_in_text: bool = False  # names and texts stay as the client wrote them
+    is_templated: bool = False
 
     def media_placeholder(self, media: Media, role: Role) -> Text | None:
         """Return None: the provider decides whether it accepts the media."""
@@ -439,19 +434,13 @@ def _parts_by_position(messages: Sequence[Message]) -> dict[float, list[tuple[Ro
     return parts
 
 
-class ClientFieldsRenderer(msgspec.Struct, frozen=True):
+class ClientFieldsRenderer(_ClientRenderer, frozen=True):
     """Writes the messages of a prompt in a wire format, and all other fields as the client sent them.
 
     A client's whole request has a model. Fields without one are added to ours, and override them.
 
-    The client's tools are counted in any form; the provider decides whether they are valid. `max_output` is the
-    client's output limit, if that may be lowered.
+    The client's tools are counted in any form; the provider decides whether they are valid.
     """
-
-    wire: Wire
-    frame: Frame
-    tools: tuple[Tool, ...] = ()
-    max_output: int | None = None
 
     @property
     def names_in_text(self) -> bool:
@@ -462,21 +451,6 @@ class ClientFieldsRenderer(msgspec.Struct, frozen=True):
     def is_templated(self) -> bool:
         """Whether servers parse special tokens in texts, as in the wire format."""
         return self.wire.is_templated
-
-    @property
-    def detail_provider(self) -> str:
-        """Who bills pictures by their detail, as in the wire format."""
-        return self.wire.detail_provider
-
-    @property
-    def fixed_tools(self) -> frozenset[str]:
-        """The names of tools that must stay as they are."""
-        return _find_fixed_tools(self.frame.fields, self.tools, self.wire)
-
-    @property
-    def can_add_tools(self) -> bool:
-        """Whether a tool may be added to those of the client."""
-        return _can_add_tools(self.frame, self.wire)
 
     def media_placeholder(self, media: Media, role: Role) -> Text | None:
         """Return the text that replaces media, as in the wire format."""
