@@ -37,6 +37,8 @@ M = TypeVar("M")
 R = TypeVar("R")
 WireMessage = dict[str, Any]
 """A message in OpenAI's format, or an item of its Responses API."""
+WireMessages = Sequence[Sequence[WireMessage]]
+"""The wire messages that each message of a framework is translated to."""
 
 NOTHING_LEFT_OUT: Final = "Nothing of this conversation was left out."
 """The result of a recall without a request."""
@@ -165,7 +167,7 @@ class Fitter:
         self._conversations = Conversations()
         self._windows: dict[tuple[str, str], int] = {}  # by model and route, as providers named them
 
-    def fit(self, messages: Sequence[Sequence[WireMessage]], **details: Unpack[RequestDetails]) -> Fitted:
+    def fit(self, messages: WireMessages, **details: Unpack[RequestDetails]) -> Fitted:
         """Fit messages, each given as the wire messages that it is translated to. Those of one stay or go together."""
         request, options = self._prepare(messages, details)
         conversation, route = details.get("conversation", ""), details.get("route", "")
@@ -177,7 +179,7 @@ class Fitter:
             raise InvalidValue("engine", "is asynchronous: pass a brimful.SyncEngine where calls are synchronous")
         return _make_fitted(context, messages, details)
 
-    async def afit(self, messages: Sequence[Sequence[WireMessage]], **details: Unpack[RequestDetails]) -> Fitted:
+    async def afit(self, messages: WireMessages, **details: Unpack[RequestDetails]) -> Fitted:
         """Like `fit`, without blocking the event loop."""
         if not isinstance(self.engine, Engine):
             return await asyncio.to_thread(self.fit, messages, **details)
@@ -187,11 +189,7 @@ class Fitter:
         return _make_fitted(context, messages, details)
 
     def refit(
-        self,
-        messages: Sequence[Sequence[WireMessage]],
-        fitted: Fitted,
-        error: Exception,
-        **details: Unpack[RequestDetails],
+        self, messages: WireMessages, fitted: Fitted, error: Exception, **details: Unpack[RequestDetails]
     ) -> Fitted | None:
         """Fit a request again that a provider refused as too long; None for another error, or if nothing fits."""
         overflow = find_refusal(error, self._refusals)
@@ -204,11 +202,7 @@ class Fitter:
             return None
 
     async def arefit(
-        self,
-        messages: Sequence[Sequence[WireMessage]],
-        fitted: Fitted,
-        error: Exception,
-        **details: Unpack[RequestDetails],
+        self, messages: WireMessages, fitted: Fitted, error: Exception, **details: Unpack[RequestDetails]
     ) -> Fitted | None:
         """Like `refit`, without blocking the event loop."""
         overflow = find_refusal(error, self._refusals)
@@ -222,7 +216,7 @@ class Fitter:
 
     def call(
         self,
-        messages: Sequence[Sequence[WireMessage]],
+        messages: WireMessages,
         send: Callable[[Fitted], R],
         read: Callable[[R], ResponseOptions],
         **details: Unpack[RequestDetails],
@@ -244,7 +238,7 @@ class Fitter:
 
     async def acall(
         self,
-        messages: Sequence[Sequence[WireMessage]],
+        messages: WireMessages,
         send: Callable[[Fitted], Awaitable[R]],
         read: Callable[[R], ResponseOptions],
         **details: Unpack[RequestDetails],
@@ -292,9 +286,7 @@ class Fitter:
         if error.window is not None:
             self._windows[fitted.model, fitted.route] = get_retry_window(fitted.context, error)
 
-    def _prepare(
-        self, messages: Sequence[Sequence[WireMessage]], details: RequestDetails
-    ) -> tuple[dict[str, Any], FitOptions]:
+    def _prepare(self, messages: WireMessages, details: RequestDetails) -> tuple[dict[str, Any], FitOptions]:
         """Return the request and the options of `fit`."""
         own, wire, system = self._options, _get_wire(details), details.get("system")
         places = _places(messages, details)
@@ -392,7 +384,7 @@ def _with_limit(details: RequestDetails, fitted: Fitted, overflow: ContextOverfl
     return {**details, "max_window": get_retry_window(fitted.context, overflow)}
 
 
-def _places(messages: Sequence[Sequence[WireMessage]], details: RequestDetails) -> list[range]:
+def _places(messages: WireMessages, details: RequestDetails) -> list[range]:
     """Return the places of each message in the request."""
     index = int(details.get("system") is not None and not _get_wire(details).system_field({}))
     places = []
@@ -402,7 +394,7 @@ def _places(messages: Sequence[Sequence[WireMessage]], details: RequestDetails) 
     return places
 
 
-def _make_fitted(context: Context, messages: Sequence[Sequence[WireMessage]], details: RequestDetails) -> Fitted:
+def _make_fitted(context: Context, messages: WireMessages, details: RequestDetails) -> Fitted:
     groups = _places(messages, details)
     owners = {place: index for index, group in enumerate(groups) for place in group}
     own = dict(zip(owners, (message for group in messages for message in group), strict=True))
@@ -446,7 +438,7 @@ def _text_of(message: WireMessage) -> str:
     return text if isinstance(text, str) else ""
 
 
-def _turns(messages: Sequence[Sequence[WireMessage]]) -> list[tuple[int, int]]:
+def _turns(messages: WireMessages) -> list[tuple[int, int]]:
     """Return pairs of a user's message and its answer: a history of such pairs begins with the user."""
     roles = [group[0].get("role") if group and not group[-1].get("tool_calls") else None for group in messages]
     return [(i, i + 1) for i, pair in enumerate(pairwise(roles)) if pair == ("user", "assistant")]

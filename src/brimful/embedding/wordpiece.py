@@ -1,4 +1,7 @@
-"""BERT's WordPiece tokenizer: convert a text to vocabulary ids."""
+"""BERT's WordPiece tokenizer: convert a text to vocabulary ids.
+
+The embedder of the base install needs it, without the extra `tokenizers`.
+"""
 
 import re
 import tomllib
