@@ -278,7 +278,7 @@ def test_contributing_lists_every_package_with_its_layer():
 
 
 WIRE_NAMES = {*get_args(WrittenWire), *get_args(IncomingWire)}
-KNOWS_WIRES = ("wires", "models")  # and data: what servers speak is in providers/directory.py
+KNOWS_WIRES = ("wires", "models")  # and data: what servers speak is in providers/servers.toml
 UNLIKE_WIRES = ("counting/overheads.py",)  # families of costs, some of which are called like a wire
 
 

@@ -1,7 +1,9 @@
 """Model servers known by name: their URL, wire format, key variables and documentation."""
 
 import re
+import tomllib
 from functools import lru_cache
+from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -54,132 +56,10 @@ class KnownServer(msgspec.Struct, frozen=True, kw_only=True):
         return rest if rest and self.matches_prefix(first) and model not in self.own else model
 
 
+_FILE: Final = Path(__file__).with_name("servers.toml")
 KNOWN_SERVERS: Final = {
-    known.name: known
-    for known in (
-        KnownServer(
-            name="openai",
-            url="https://api.openai.com/v1",
-            keys=("OPENAI_API_KEY",),
-            makers=("openai",),
-            uses_max_tokens=False,
-            source="https://platform.openai.com/docs/api-reference",
-        ),
-        KnownServer(
-            name="anthropic",
-            wire="anthropic",
-            url="https://api.anthropic.com",
-            keys=("ANTHROPIC_API_KEY",),
-            makers=("anthropic",),
-            source="https://docs.claude.com/en/api/overview",
-        ),
-        KnownServer(
-            name="gemini",
-            wire="gemini",
-            url="https://generativelanguage.googleapis.com/v1beta",
-            keys=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
-            makers=("google",),
-            prefixes=("google", "google-gla"),
-            source="https://ai.google.dev/api",
-        ),
-        KnownServer(
-            name="ollama",
-            wire="ollama",
-            other_wires=("openai", "anthropic"),
-            url="http://localhost:11434",
-            prefixes=("ollama_chat",),
-            source="https://docs.ollama.com/api",
-        ),
-        KnownServer(
-            name="deepseek",
-            url="https://api.deepseek.com/v1",
-            keys=("DEEPSEEK_API_KEY",),
-            makers=("deepseek",),
-            source="https://api-docs.deepseek.com",
-        ),
-        KnownServer(
-            name="mistral",
-            url="https://api.mistral.ai/v1",
-            keys=("MISTRAL_API_KEY",),
-            makers=("mistral",),
-            requests_usage=False,  # it rejects unknown fields, and always reports usage
-            source="https://docs.mistral.ai/api",
-        ),
-        KnownServer(
-            name="xai",
-            url="https://api.x.ai/v1",
-            keys=("XAI_API_KEY",),
-            makers=("xai",),
-            prefixes=("grok",),
-            source="https://docs.x.ai/docs/api-reference",
-        ),
-        KnownServer(
-            name="moonshot",
-            url="https://api.moonshot.ai/v1",
-            keys=("MOONSHOT_API_KEY",),
-            makers=("moonshotai",),
-            prefixes=("moonshotai",),
-            source="https://platform.moonshot.ai/docs/api/chat",
-        ),
-        KnownServer(
-            name="zai",
-            url="https://api.z.ai/api/paas/v4",
-            keys=("ZAI_API_KEY",),
-            makers=("zai",),
-            source="https://docs.z.ai/api-reference/introduction",
-        ),
-        KnownServer(
-            name="qwen",
-            url="https://dashscope-intl.aliyuncs.com/compatible-mode/v1",
-            keys=("DASHSCOPE_API_KEY",),
-            makers=("qwen",),
-            prefixes=("dashscope",),
-            source="https://help.aliyun.com/en/model-studio/base-url",
-        ),
-        KnownServer(
-            name="cohere",
-            url="https://api.cohere.ai/compatibility/v1",
-            keys=("COHERE_API_KEY",),
-            makers=("cohere",),
-            requests_usage=False,  # it rejects `stream_options`
-            source="https://docs.cohere.com/docs/compatibility-api",
-        ),
-        KnownServer(
-            name="openrouter",
-            url="https://openrouter.ai/api/v1",
-            keys=("OPENROUTER_API_KEY",),
-            own=("openrouter/auto",),
-            uses_max_tokens=False,
-            source="https://openrouter.ai/docs/api-reference/overview",
-        ),
-        KnownServer(
-            name="groq",
-            url="https://api.groq.com/openai/v1",
-            keys=("GROQ_API_KEY",),
-            own=("groq/compound", "groq/compound-mini"),
-            source="https://console.groq.com/docs/openai",
-        ),
-        KnownServer(
-            name="together",
-            url="https://api.together.xyz/v1",
-            keys=("TOGETHER_API_KEY",),
-            prefixes=("together_ai",),
-            source="https://docs.together.ai/docs/openai-api-compatibility",
-        ),
-        KnownServer(
-            name="fireworks",
-            url="https://api.fireworks.ai/inference/v1",
-            keys=("FIREWORKS_API_KEY",),
-            prefixes=("fireworks_ai",),
-            source="https://docs.fireworks.ai/tools-sdks/openai-compatibility",
-        ),
-        KnownServer(
-            name="cerebras",
-            url="https://api.cerebras.ai/v1",
-            keys=("CEREBRAS_API_KEY",),
-            source="https://inference-docs.cerebras.ai/resources/openai",
-        ),
-    )
+    name: msgspec.convert({"name": name, **fields}, KnownServer)
+    for name, fields in tomllib.loads(_FILE.read_text(encoding="utf-8")).items()
 }
 """All known servers, by name."""
 
