@@ -38,7 +38,7 @@ from brimful.cli.output import Table, columns
 from brimful.cli.records import require_room
 from brimful.cli.store import wait_for_index, with_engine
 from brimful.core.content import ContentPackage
-from brimful.core.context import Component, Context
+from brimful.core.context import COMPONENTS, Component, Context
 from brimful.core.decision import RECENT, format_relevance
 from brimful.core.notice import Notice, find_nearly_full
 from brimful.records import MEMORY_TYPES, Persona
@@ -349,7 +349,8 @@ def is_without_vectors(degraded: Iterable[Notice]) -> bool:
 
 def component_line(context: Context, component: Component) -> str:
     """Return the line of a component: `Memories:  3,890 tokens (5 items)`."""
-    items = _item_count(context, component)
+    kinds = {each.kind for each in context.decisions if each.included and COMPONENTS.get(each.kind) == component.name}
+    items = format_items(component.name, component.items, kinds)
     return f"  {component_title(component.name) + ':':<17}{component.tokens:>9,} tokens{f' ({items})' if items else ''}"
 
 
@@ -368,14 +369,6 @@ def format_entry_score(entry: Entry) -> str:
     """Return a candidate's score as text."""
     score = entry.decision.score
     return "none" if score is None else format_score(score.total)
-
-
-def _item_count(context: Context, component: Component) -> str:
-    if component.name == "media":
-        kinds = {each.kind for each in context.decisions if each.included and each.kind.startswith("media")}
-        if kinds == {"media-image"}:
-            return plural(component.items, "image")
-    return format_items(component.name, component.items)
 
 
 def _item_lines(entries: Sequence[Entry], component: str) -> Iterator[str]:

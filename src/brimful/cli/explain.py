@@ -261,9 +261,7 @@ def _lines(found: LocatedContext, *, full: bool) -> Iterator[str]:
 
 
 def _amount(section: Section) -> str:
-    kinds = {entry.decision.kind for entry in section.entries}
-    count = len(section.entries)
-    items = plural(count, "image") if kinds == {"media-image"} else format_items(section.name, count)
+    items = format_items(section.name, len(section.entries), {entry.decision.kind for entry in section.entries})
     return ", ".join(filter(None, (items, f"{section.tokens:,} tokens")))
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from fnmatch import fnmatchcase
 from functools import lru_cache
+from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, Final, Literal
 
@@ -28,6 +29,12 @@ Method = Literal["approximate", "exact", "calibrated", "hybrid"]
 
 PRICES: Final = MappingProxyType({"thrifty": 0.05, "balanced": 0.015, "full": 0.0})
 """Named prices of 1,000 tokens, in worth. `full` takes whatever fits."""
+
+_SHARES: Final = (
+    *("min_relevance", "min_memory_relevance", "min_share_of_best", "min_best_relevance", "min_total_relevance"),
+    *("margin.share", "completion.max_share", "tools.max_share"),
+)
+"""Keys with a number from 0 to 1."""
 
 RelatedPosition = Literal["before-current", "system"]
 RelatedOrder = Literal["best-last", "best-first", "time"]
@@ -386,24 +393,16 @@ def violations(policy: Policy) -> Iterator[tuple[str, str]]:
     for index, step in enumerate(policy.trim):
         yield from _step_violations(f"trim[{index}]", step, names)
     yield from _weight_violations(policy.weights)
-    yield from _check_number("margin.share", policy.margin.share, 0.0, 1.0)
+    for key in _SHARES:
+        yield from _check_number(key, attrgetter(key)(policy), 0.0, 1.0)
     yield from _check_integer("margin.tokens", policy.margin.tokens, 0)
     yield from _check_number("price", policy.price, 0.0, 1e6)
-    yield from _check_number("min_relevance", policy.min_relevance, 0.0, 1.0)
-    if policy.min_memory_relevance is not None:
-        yield from _check_number("min_memory_relevance", policy.min_memory_relevance, 0.0, 1.0)
-    yield from _check_number("min_share_of_best", policy.min_share_of_best, 0.0, 1.0)
-    yield from _check_number("min_best_relevance", policy.min_best_relevance, 0.0, 1.0)
-    yield from _check_number("min_total_relevance", policy.min_total_relevance, 0.0, 1.0)
     if not is_timezone(policy.layout.timezone):
         yield "layout.timezone", f"is not a time zone: {policy.layout.timezone!r}; write one such as 'Europe/Berlin'"
     yield from _check_integer("completion.tokens", policy.completion.tokens, 1)
-    yield from _check_number("completion.max_share", policy.completion.max_share, 0.0, 1.0)
-    yield from _check_number("tools.max_share", policy.tools.max_share, 0.0, 1.0)
     yield from _check_integer("forms.min_tokens", policy.forms.min_tokens, 1)
     yield from _check_integer("forms.over", policy.forms.over, policy.forms.min_tokens)
-    if policy.total_tokens is not None:
-        yield from _check_integer("total_tokens", policy.total_tokens, 1)
+    yield from _check_integer("total_tokens", policy.total_tokens, 1)
 
 
 def _weight_violations(weights: Weights) -> Iterator[tuple[str, str]]:
@@ -440,8 +439,7 @@ def _pool_violations(pool: Pool, earlier: list[str]) -> Iterator[tuple[str, str]
 
 def _item_violations(path: str, limits: Pool | HistoryLimits) -> Iterator[tuple[str, str]]:
     yield from _check_integer(f"{path}.min_items", limits.min_items, 0)
-    if limits.max_items is not None:
-        yield from _check_integer(f"{path}.max_items", limits.max_items, max(1, limits.min_items))
+    yield from _check_integer(f"{path}.max_items", limits.max_items, max(1, limits.min_items))
 
 
 def _free_violations(path: str, free: FreeItems) -> Iterator[tuple[str, str]]:
@@ -465,15 +463,12 @@ def _need_violations(path: str, need: Need) -> Iterator[tuple[str, str]]:
     for key, highest in (("newest", 0.999), ("decay", 100.0), ("own", 100.0), ("mentioned", 100.0), ("min_share", 1.0)):
         yield from _check_number(f"{path}.{key}", getattr(need, key), 0.0, highest)
     yield from _check_number(f"{path}.reread", need.reread, 0.0, 1e6)
-    if need.searched_share is not None:
-        yield from _check_number(f"{path}.searched_share", need.searched_share, 0.0, 1.0)
+    yield from _check_number(f"{path}.searched_share", need.searched_share, 0.0, 1.0)
 
 
 def _limit_violations(path: str, limit: Limit, earlier: list[str]) -> Iterator[tuple[str, str]]:
-    if limit.tokens is not None:
-        yield from _check_integer(f"{path}.tokens", limit.tokens, 0)
-    if limit.share is not None:
-        yield from _check_number(f"{path}.share", limit.share, 0.0, 1.0)
+    yield from _check_integer(f"{path}.tokens", limit.tokens, 0)
+    yield from _check_number(f"{path}.share", limit.share, 0.0, 1.0)
     yield from _check_integer(f"{path}.subtract", limit.subtract, 0)
     if (limit.min_ratio is None) is not (limit.ratio_to is None):
         yield path, "'min_ratio' and 'ratio_to' go together"
@@ -491,13 +486,13 @@ def _step_violations(path: str, step: Step, names: list[str]) -> Iterator[tuple[
             yield path, f"no pool is named {pool!r}"
 
 
-def _check_number(key: str, value: float, low: float, high: float) -> Iterator[tuple[str, str]]:
-    if not math.isfinite(value) or not low <= value <= high:
+def _check_number(key: str, value: float | None, low: float, high: float) -> Iterator[tuple[str, str]]:
+    if value is not None and (not math.isfinite(value) or not low <= value <= high):
         yield key, f"must be a number from {low:g} to {high:g}, not {value!r}"
 
 
-def _check_integer(key: str, value: int, low: int) -> Iterator[tuple[str, str]]:
-    if value < low:
+def _check_integer(key: str, value: int | None, low: int) -> Iterator[tuple[str, str]]:
+    if value is not None and value < low:
         yield key, f"must be at least {low}, not {value!r}"
 
 

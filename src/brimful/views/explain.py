@@ -1,7 +1,7 @@
 """Text views of a record: the report, one line per decision, and the difference between two contexts."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -210,13 +210,13 @@ def component_title(component: str) -> str:
     return _TITLES[component][0] if component in _TITLES else component.replace("-", " ").title()
 
 
-def format_items(component: str, count: int) -> str:
+def format_items(component: str, count: int, kinds: Collection[str] = ()) -> str:
     """Return the number of items of a component with its unit, or an empty string if it always has one.
 
-    >>> format_items("recent", 20), format_items("recent", 1), format_items("system", 1)
-    ('20 msgs', '1 msg', '')
+    >>> format_items("recent", 20), format_items("media", 1, {"media-image"}), format_items("system", 1)
+    ('20 msgs', '1 image', '')
     """
-    unit = _TITLES[component][1] if component in _TITLES else "item"
+    unit = "image" if set(kinds) == {"media-image"} else _TITLES.get(component, ("", "item"))[1]
     return plural(count, unit) if unit else ""
 
 
