@@ -127,7 +127,7 @@ class BudgetExceeded(BrimfulError):
         super().__init__(
             f"required parts need {needed:,} tokens, limit {limit:,} ({where}): {shown}{more}; "
             f"{hint}{'; ' if hint else ''}use a larger window, a smaller completion reserve, "
-            "or let a part shrink (min_tokens)",
+            "or let a part shrink (min_tokens)"
         )
         self.needed = needed
         self.limit = limit
@@ -193,13 +193,7 @@ class ProviderUnavailable(ProviderError):
     """A provider cannot answer now, but the same request may succeed later. `retry_after` is in seconds, if known."""
 
     def __init__(
-        self,
-        route: str,
-        reason: str,
-        *,
-        status: int | None = None,
-        body: bytes = b"",
-        retry_after: float | None = None,
+        self, route: str, reason: str, *, status: int | None = None, body: bytes = b"", retry_after: float | None = None
     ) -> None:
         super().__init__(route, reason, status=status, body=body)
         self.retry_after = retry_after

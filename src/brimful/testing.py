@@ -330,11 +330,7 @@ class ScriptedServer:
     """
 
     def __init__(
-        self,
-        script: Iterable[ScriptLine],
-        *,
-        tokens: Callable[[Request], int] | None = None,
-        window: int | None = None,
+        self, script: Iterable[ScriptLine], *, tokens: Callable[[Request], int] | None = None, window: int | None = None
     ) -> None:
         self.requests: list[Request] = []
         self._script = iter(script)

@@ -51,8 +51,7 @@ _MESSAGES: Final = _Form(
     "anthropic", ("messages", "system", "tools", "tool_choice", "max_tokens", "thinking", "context_management")
 )
 _RESPONSES: Final = _Form(
-    "responses",
-    ("input", "instructions", "tools", "tool_choice", "max_output_tokens", "text", "reasoning", "include"),
+    "responses", ("input", "instructions", "tools", "tool_choice", "max_output_tokens", "text", "reasoning", "include")
 )
 _FORMS: Final = {
     "completion": _CHAT,

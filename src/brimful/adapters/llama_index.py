@@ -62,11 +62,7 @@ try:
 except ImportError as error:
     raise MissingExtra("llama-index", "the adapter for LlamaIndex") from error
 
-_ROLES: Final = {
-    MessageRole.CHATBOT: "assistant",
-    MessageRole.MODEL: "assistant",
-    MessageRole.FUNCTION: "tool",
-}
+_ROLES: Final = {MessageRole.CHATBOT: "assistant", MessageRole.MODEL: "assistant", MessageRole.FUNCTION: "tool"}
 """Roles with another name in OpenAI's format."""
 _UNKNOWN_MODEL: Final = "unknown"  # LlamaIndex's name for it
 _HISTORY_SHARE: Final = 0.75  # of the window, as in ChatMemoryBuffer

@@ -65,10 +65,7 @@ def name_options(function: Callable[_P, _R]) -> Callable[_P, _R]:
 
 
 def resolve_model(
-    model: str | ModelInfo,
-    wire: str | None = None,
-    betas: Sequence[str] = (),
-    tokenizer: str | Path | None = None,
+    model: str | ModelInfo, wire: str | None = None, betas: Sequence[str] = (), tokenizer: str | Path | None = None
 ) -> ModelInfo:
     """Return a model by name, with another wire format, beta features and another tokenizer if they are given."""
     if not isinstance(model, str | ModelInfo):
@@ -108,9 +105,7 @@ def _foreign_file(field: str, file: str | None, remedy: str) -> InvalidValue:
 
 
 def resolve_policy(
-    policy: str | Path | Policy,
-    overrides: Mapping[str, Any] | Overrides | None,
-    max_prompt_tokens: int | None = None,
+    policy: str | Path | Policy, overrides: Mapping[str, Any] | Overrides | None, max_prompt_tokens: int | None = None
 ) -> Policy:
     """Return a policy with overrides from the environment and the caller applied."""
     keys = overrides.keys() if isinstance(overrides, Overrides) else overrides

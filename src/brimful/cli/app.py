@@ -376,8 +376,7 @@ def show_help(
     names: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="COMMAND",
-            help="A command, such as `room add`, a group of commands, such as `records`, or `all`.",
+            metavar="COMMAND", help="A command, such as `room add`, a group of commands, such as `records`, or `all`."
         ),
     ] = None,
 ) -> None:

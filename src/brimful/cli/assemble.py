@@ -101,8 +101,7 @@ MemoryTypes = Annotated[
     ),
 ]
 MaxMemories = Annotated[
-    int | None,
-    typer.Option("--max-memories", metavar="N", min=0, help="Retrieve at most this many memories."),
+    int | None, typer.Option("--max-memories", metavar="N", min=0, help="Retrieve at most this many memories.")
 ]
 OtherRooms = Annotated[
     int | None,

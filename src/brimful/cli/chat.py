@@ -312,8 +312,7 @@ Examples:
 DEFAULT_ROOM: Final = "chat"
 
 SenderOption = Annotated[
-    str | None,
-    typer.Option("--sender", metavar="NAME", help="Name of the sender. Default: the user's."),
+    str | None, typer.Option("--sender", metavar="NAME", help="Name of the sender. Default: the user's.")
 ]
 ProviderOption = Annotated[
     str,

@@ -247,8 +247,7 @@ def diff(
 def replay(  # noqa: PLR0913 - the options of a command
     *,
     context: Annotated[
-        str | None,
-        typer.Argument(metavar="CONTEXT", help="A file, `-` for standard input, or an id in the store."),
+        str | None, typer.Argument(metavar="CONTEXT", help="A file, `-` for standard input, or an id in the store.")
     ] = None,
     last: Annotated[
         float | None,
@@ -264,8 +263,7 @@ def replay(  # noqa: PLR0913 - the options of a command
         str | None, typer.Option("--persona", metavar="ID", help="With --last: only for this persona.")
     ] = None,
     sample: Annotated[
-        int | None,
-        typer.Option("--sample", metavar="N", min=1, help="With --last: replay a sample of N contexts."),
+        int | None, typer.Option("--sample", metavar="N", min=1, help="With --last: replay a sample of N contexts.")
     ] = None,
     model: Annotated[str | None, model_option("Replay for this model.")] = None,
     tokenizer: TokenizerName = None,

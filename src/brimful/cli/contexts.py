@@ -11,16 +11,7 @@ import typer
 
 from brimful.cli import output
 from brimful.cli.files import report_as
-from brimful.cli.options import (
-    Json,
-    Last,
-    Limit,
-    ModelFilter,
-    PersonaFilter,
-    RoomFilter,
-    StoreOptions,
-    read_duration,
-)
+from brimful.cli.options import Json, Last, Limit, ModelFilter, PersonaFilter, RoomFilter, StoreOptions, read_duration
 from brimful.cli.output import columns, progress
 from brimful.cli.records import RecordKind, add_record_commands, require_room
 from brimful.cli.store import with_store

@@ -40,14 +40,12 @@ def count(
         typer.Argument(metavar="TEXT", help="Text to count; words are joined by spaces. `-` reads standard input."),
     ] = None,
     files: Annotated[
-        list[str] | None,
-        typer.Option("--file", "-f", metavar="FILE", help="A UTF-8 file. Repeatable."),
+        list[str] | None, typer.Option("--file", "-f", metavar="FILE", help="A UTF-8 file. Repeatable.")
     ] = None,
     model: Model = DEFAULT_MODEL,
     tokenizer: TokenizerName = None,
     method: Annotated[
-        Method,
-        typer.Option("--method", help="Counting method; hybrid uses the best one for the model."),
+        Method, typer.Option("--method", help="Counting method; hybrid uses the best one for the model.")
     ] = "hybrid",
     messages: Annotated[
         bool,

@@ -17,15 +17,7 @@ import typer
 import brimful
 from brimful.cli import output
 from brimful.cli.app import FAILED
-from brimful.cli.options import (
-    DEFAULT_DB,
-    DEFAULT_EMBEDDER,
-    DEFAULT_MODEL,
-    Db,
-    EmbedderSpec,
-    Json,
-    Model,
-)
+from brimful.cli.options import DEFAULT_DB, DEFAULT_EMBEDDER, DEFAULT_MODEL, Db, EmbedderSpec, Json, Model
 from brimful.cli.output import Table, columns
 from brimful.cli.store import has_store
 from brimful.errors import BrimfulError, MigrationError, MissingExtra
@@ -120,10 +112,7 @@ def _read_config(path: Path, subject: Subject) -> Subject:
     config = load_config(path)
     upstreams = {each.url: os.environ.get(each.key) if each.key else None for each in config.upstreams}
     return Subject(
-        db=config.store,
-        embedder=config.remember.embedder,
-        model=subject.model,
-        providers=subject.providers | upstreams,
+        db=config.store, embedder=config.remember.embedder, model=subject.model, providers=subject.providers | upstreams
     )
 
 

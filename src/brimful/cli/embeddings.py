@@ -64,8 +64,7 @@ def try_texts(
     *,
     texts: Annotated[list[str], typer.Argument(metavar="TEXT", help="Two or more texts.")],
     name: Annotated[
-        str,
-        typer.Option("--embedder", "-e", metavar="NAME", help="The embedder (see `brimful embeddings list`)."),
+        str, typer.Option("--embedder", "-e", metavar="NAME", help="The embedder (see `brimful embeddings list`).")
     ] = "static",
     as_json: Json = False,
 ) -> None:

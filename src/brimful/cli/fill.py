@@ -254,8 +254,7 @@ def register(app: typer.Typer) -> None:
 def fill(  # noqa: PLR0913 - the options of a command
     *,
     file: Annotated[
-        str,
-        typer.Argument(metavar="FILE", help="JSON lines, a JSON array, or a request. `-` reads standard input."),
+        str, typer.Argument(metavar="FILE", help="JSON lines, a JSON array, or a request. `-` reads standard input.")
     ],
     model: Model,
     policy: PolicyName = "default",

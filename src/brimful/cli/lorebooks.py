@@ -87,8 +87,7 @@ _TRY_COLUMNS: Final = columns("entry", "tokens", "why", right=["tokens"])
 BookId = Annotated[str, typer.Argument(metavar="LOREBOOK", help="The lorebook's id.")]
 EntryId = Annotated[str | None, typer.Argument(metavar="ENTRY", help="An entry's id.")]
 Changes = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="FIELD=VALUE", help="Set a field, such as sticky=4. Repeatable."),
+    list[str] | None, typer.Option("--set", metavar="FIELD=VALUE", help="Set a field, such as sticky=4. Repeatable.")
 ]
 
 R = TypeVar("R", Lorebook, LoreEntry)
@@ -336,8 +335,7 @@ LOREBOOKS: Final = RecordKind(
 def import_book(
     *,
     file: Annotated[
-        str,
-        typer.Argument(metavar="FILE", help="A World Info file or a character card. `-` reads standard input."),
+        str, typer.Argument(metavar="FILE", help="A World Info file or a character card. `-` reads standard input.")
     ],
     id: Annotated[
         str | None, typer.Option("--id", metavar="ID", help="The lorebook's id. Default: the file's name.")

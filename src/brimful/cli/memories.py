@@ -86,9 +86,7 @@ Examples:
   brimful memory search "nuts" --embedder none --json | jq '.hits[].relevance'"""
 
 _HIT_COLUMNS: Final = columns(
-    *("relevance", "parts", "id", "type", "text"),
-    right=("relevance",),
-    spare=("type", "parts"),
+    *("relevance", "parts", "id", "type", "text"), right=("relevance",), spare=("type", "parts")
 )
 
 _SUMMARY_HELP: Final = "It summarizes the other memories of its cluster, and can replace them."

@@ -204,8 +204,7 @@ Examples:
 
 SCORE_PARTS: Final = ("priority", "importance", "relevance", "recency")
 _POOL_COLUMNS: Final = columns(
-    *("pool", "limit", "order", "min", "max", "kinds", "rules"),
-    right=("limit", "min", "max"),
+    *("pool", "limit", "order", "min", "max", "kinds", "rules"), right=("limit", "min", "max")
 )
 
 
@@ -515,10 +514,7 @@ def _show_dry_run(run: DryRun) -> None:
 
 
 def _system_rows(divided: ContextBudget) -> list[tuple[str, str]]:
-    return [
-        ("  System", f"{divided.system_tokens:,}"),
-        ("  Messages", f"{divided.available_for_messages:,}"),
-    ]
+    return [("  System", f"{divided.system_tokens:,}"), ("  Messages", f"{divided.available_for_messages:,}")]
 
 
 def _show_rows(*rows: tuple[str, str] | tuple[str, str, str]) -> None:

@@ -115,8 +115,7 @@ Window = Annotated[
     typer.Option("--window", metavar="TOKENS", min=1, help="Context window in tokens. Default: the model's."),
 ]
 Completion = Annotated[
-    int | None,
-    typer.Option("--completion", metavar="TOKENS", min=1, help="Tokens to reserve for the answer."),
+    int | None, typer.Option("--completion", metavar="TOKENS", min=1, help="Tokens to reserve for the answer.")
 ]
 MaxPromptTokens = Annotated[
     int | None,
@@ -137,12 +136,10 @@ Price = Annotated[
     ),
 ]
 Previous = Annotated[
-    str | None,
-    typer.Option("--previous", metavar="FILE", help="The previous context, to keep its prefix stable."),
+    str | None, typer.Option("--previous", metavar="FILE", help="The previous context, to keep its prefix stable.")
 ]
 Out = Annotated[
-    Path | None,
-    typer.Option("--out", "-o", metavar="FILE", dir_okay=False, help="Write the context to this file."),
+    Path | None, typer.Option("--out", "-o", metavar="FILE", dir_okay=False, help="Write the context to this file.")
 ]
 Now = Annotated[
     float | None,
@@ -156,10 +153,7 @@ Now = Annotated[
 At = Annotated[
     float | None,
     typer.Option(
-        "--at",
-        metavar="TIME",
-        parser=read_time,
-        help="Timestamp: seconds since 1970 or ISO 8601. Default: now.",
+        "--at", metavar="TIME", parser=read_time, help="Timestamp: seconds since 1970 or ISO 8601. Default: now."
     ),
 ]
 RequestOnly = Annotated[bool, typer.Option("--request", help="Print only the request, byte for byte.")]

@@ -9,17 +9,7 @@ import typer
 
 from brimful.cli import output
 from brimful.cli.files import read_argument
-from brimful.cli.options import (
-    At,
-    Erase,
-    Json,
-    Limit,
-    Lorebooks,
-    NameOption,
-    NewRoomOption,
-    RoomOption,
-    StoreOptions,
-)
+from brimful.cli.options import At, Erase, Json, Limit, Lorebooks, NameOption, NewRoomOption, RoomOption, StoreOptions
 from brimful.cli.output import Failure, columns
 from brimful.cli.records import (
     CharacterFields,
@@ -276,12 +266,7 @@ def add_message(
 
 
 def edit_message(
-    *,
-    id: MessageId,
-    text: MessageText,
-    at: At = None,
-    target: StoreOptions,
-    as_json: Json = False,
+    *, id: MessageId, text: MessageText, at: At = None, target: StoreOptions, as_json: Json = False
 ) -> None:
     """Change the text of a message. Past contexts keep the old text."""
     content = read_argument(text)

@@ -12,16 +12,7 @@ import msgspec
 import typer
 
 from brimful.cli import output
-from brimful.cli.options import (
-    DEFAULT_DB,
-    DEFAULT_TENANT,
-    Db,
-    Json,
-    Tenant,
-    read_db_url,
-    read_duration,
-    read_time,
-)
+from brimful.cli.options import DEFAULT_DB, DEFAULT_TENANT, Db, Json, Tenant, read_db_url, read_duration, read_time
 from brimful.cli.output import Failure, columns
 from brimful.cli.store import with_database
 from brimful.errors import MissingExtra

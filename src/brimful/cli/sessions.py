@@ -69,9 +69,7 @@ ProgramFilter = Annotated[
 
 def register(app: typer.Typer) -> None:
     group = typer.Typer(
-        no_args_is_help=True,
-        epilog=EXAMPLES,
-        help=f"Look into the sessions of {_PROGRAMS}. Nothing is sent anywhere.",
+        no_args_is_help=True, epilog=EXAMPLES, help=f"Look into the sessions of {_PROGRAMS}. Nothing is sent anywhere."
     )
     for command in (show, cache, lost, recall):
         group.command()(command)

@@ -9,14 +9,7 @@ import msgspec
 import typer
 
 from brimful.cli import output
-from brimful.cli.options import (
-    Json,
-    Last,
-    ModelFilter,
-    PersonaFilter,
-    RoomFilter,
-    StoreOptions,
-)
+from brimful.cli.options import Json, Last, ModelFilter, PersonaFilter, RoomFilter, StoreOptions
 from brimful.cli.output import Column, Table, columns
 from brimful.cli.records import require_room
 from brimful.cli.store import with_database, with_store

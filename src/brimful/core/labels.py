@@ -25,11 +25,7 @@ HISTORY_CLOSE = "</history>"
 _REMINDER_OPEN: Final = "<system-reminder>"
 _REMINDER_CLOSE: Final = "</system-reminder>"
 
-_TAGS = {
-    "lorebook": "lore",
-    "summary": "summary",
-    "code-snippet": "code",
-}
+_TAGS = {"lorebook": "lore", "summary": "summary", "code-snippet": "code"}
 _MESSAGES: Final = ("message-older", "message-recent")
 _MEMORY: Final = "memory-"
 """Messages and memories are short, so each is a line under a shared heading. Tags would cost as much as the text."""

@@ -263,12 +263,7 @@ def make_units(
 
 
 def _make_group_unit(
-    members: tuple[ContentPackage, ...],
-    pool: str,
-    costs: tuple[int, ...],
-    scores: Iterable[Score],
-    *,
-    may_shrink: bool,
+    members: tuple[ContentPackage, ...], pool: str, costs: tuple[int, ...], scores: Iterable[Score], *, may_shrink: bool
 ) -> Unit:
     return Unit(
         key=members[0].id,
@@ -315,8 +310,7 @@ def _split_refused(units: Iterable[Unit], unpaired: Collection[str]) -> tuple[li
 def _refuse_unit(unit: Unit, reason: Reason) -> Iterable[Decision]:
     if unit.fixed:
         raise InvalidPackage(
-            "content",
-            f"{unit.key!r} is required, but has a tool call without its result or a result without its call",
+            "content", f"{unit.key!r} is required, but has a tool call without its result or a result without its call"
         )
     return unit.decisions("dropped", reason)
 

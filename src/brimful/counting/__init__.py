@@ -21,13 +21,7 @@ from brimful.counting.vocabularies import is_verified
 
 if TYPE_CHECKING:
     from brimful.counting.chat_template import template_names
-    from brimful.counting.learning import (
-        MAX_REPORTS,
-        LearnedCalibration,
-        calibrate,
-        learn_calibration,
-        learned_window,
-    )
+    from brimful.counting.learning import MAX_REPORTS, LearnedCalibration, calibrate, learn_calibration, learned_window
     from brimful.counting.usage import canonical_model_id, make_overflow_report, make_usage_report
 
 __all__ = [

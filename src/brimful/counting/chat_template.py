@@ -127,14 +127,7 @@ class ChatTemplate:
             prepared = [_prepare_message(message, parts=self._capabilities.parts) for message in messages]
             variables |= {"messages": prepared, "tools": list(tools) or None, "add_generation_prompt": answer}
             return self._render(**self._tokens | variables)
-        except (
-            TypeError,
-            ValueError,
-            LookupError,
-            AttributeError,
-            ArithmeticError,
-            RecursionError,
-        ) as error:
+        except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, RecursionError) as error:
             # A template is a program: input that it does not expect raises any of these.
             raise TemplateRefused(f"the chat template refused the messages: {error}") from error
 

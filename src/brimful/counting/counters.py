@@ -22,12 +22,7 @@ if TYPE_CHECKING:
 _MAX_CACHED_COUNTERS: Final = 256
 
 
-def counter_for(
-    model: ModelInfo,
-    method: Method = "hybrid",
-    *,
-    calibration: Calibration | None = None,
-) -> TokenCounter:
+def counter_for(model: ModelInfo, method: Method = "hybrid", *, calibration: Calibration | None = None) -> TokenCounter:
     """Return a counter for the model. A `calibration` replaces the registry's prior.
 
     >>> model = ModelInfo(id="gpt-4o", provider="openai", window=128_000, max_output=16_384, wire="openai",
@@ -99,9 +94,7 @@ def _load_template(model: ModelInfo, tokenizer: str) -> "ChatTemplate":
 
 
 def _text_counter(
-    model: ModelInfo,
-    method: Literal["exact", "calibrated", "hybrid"],
-    calibration: Calibration | None,
+    model: ModelInfo, method: Literal["exact", "calibrated", "hybrid"], calibration: Calibration | None
 ) -> TextCounter:
     match method:
         case "exact":

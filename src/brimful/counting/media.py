@@ -182,11 +182,7 @@ class MediaCounter:
             return Count(
                 tokens=tokens, basis="approximate", tokenizer=self._image_name, margin=max(0, largest - tokens)
             )
-        return Count(
-            tokens=tokens,
-            basis="calibrated" if self._image.disputed else "exact",
-            tokenizer=self._image_name,
-        )
+        return Count(tokens=tokens, basis="calibrated" if self._image.disputed else "exact", tokenizer=self._image_name)
 
     def _count_rate(self, part: Media, name: str, rule: RateRule) -> Count:
         known = part.seconds is not None and self._named[part.modality]

@@ -169,12 +169,7 @@ def make_hit(
 
 
 def package_hits(
-    hits: Sequence[Hit],
-    *,
-    counter: TokenCounter,
-    room: str,
-    books: Mapping[str, str],
-    others: Sequence[ContentPackage],
+    hits: Sequence[Hit], *, counter: TokenCounter, room: str, books: Mapping[str, str], others: Sequence[ContentPackage]
 ) -> list[ContentPackage]:
     """Package search hits that are not among the `others`, with the parts of their relevance.
 

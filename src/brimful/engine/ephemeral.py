@@ -51,12 +51,7 @@ class EphemeralSummaries:
     """Summarizes what a context leaves out. If the summarizer fails or takes too long, it quotes messages instead."""
 
     def __init__(
-        self,
-        store: Store,
-        summarizer: Summarizer | None,
-        *,
-        clock: Callable[[], float],
-        time_limit: float = TIME_LIMIT,
+        self, store: Store, summarizer: Summarizer | None, *, clock: Callable[[], float], time_limit: float = TIME_LIMIT
     ) -> None:
         self._store = store
         self._summarizer = summarizer
@@ -99,11 +94,7 @@ class EphemeralSummaries:
             id=id,
             timestamp=messages[-1].at,
             relevance=1.0,
-            metadata={
-                "ephemeral": True,
-                "messages": len(messages),
-                COVERED_KEY: [messages[0].seq, messages[-1].seq],
-            },
+            metadata={"ephemeral": True, "messages": len(messages), COVERED_KEY: [messages[0].seq, messages[-1].seq]},
             why=f"it was made for this context, of {len(messages):,} messages that did not fit",
         )
 

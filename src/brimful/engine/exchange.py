@@ -58,10 +58,7 @@ class PreparedRequest(Generic[P]):
     """
 
     def __init__(
-        self,
-        payload: P,
-        context: "Context | asyncio.Task[Context | None]",
-        on_sent: Callable[[], None] = lambda: None,
+        self, payload: P, context: "Context | asyncio.Task[Context | None]", on_sent: Callable[[], None] = lambda: None
     ) -> None:
         self.payload = payload
         self.on_sent = on_sent

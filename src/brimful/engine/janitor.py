@@ -78,13 +78,7 @@ class ModelSummarizer:
     incremental: Final = True
 
     def __init__(
-        self,
-        model: ModelInfo,
-        provider: Provider,
-        *,
-        build: Build,
-        own_calls: OwnCalls,
-        window: int | None = None,
+        self, model: ModelInfo, provider: Provider, *, build: Build, own_calls: OwnCalls, window: int | None = None
     ) -> None:
         """Use this model; `window` overrides the model's own."""
         self._model = model

@@ -20,14 +20,7 @@ from brimful.counting import counter_for
 from brimful.embedding.openai import BASE_URL, OpenAIEmbedder
 from brimful.embedding.remote import MAX_BYTES, truncate_utf8
 from brimful.engine.events import Emitter
-from brimful.errors import (
-    EmbeddingError,
-    InvalidValue,
-    MissingExtra,
-    ProviderError,
-    SpendingLimitReached,
-    StoreError,
-)
+from brimful.errors import EmbeddingError, InvalidValue, MissingExtra, ProviderError, SpendingLimitReached, StoreError
 from brimful.models.costs import load_prices, request_cost, usage_cost
 from brimful.protocols import Embedder, Provider, Purpose
 from brimful.records import Usage

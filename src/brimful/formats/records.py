@@ -21,8 +21,5 @@ def read(source: Source) -> Iterator[ImportedRecord | Skipped]:
 
 
 FORMAT: Final = Format(
-    name="records",
-    description="records written by `brimful export`, one per line",
-    recognizes=recognizes,
-    read=read,
+    name="records", description="records written by `brimful export`, one per line", recognizes=recognizes, read=read
 )

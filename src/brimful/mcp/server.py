@@ -184,9 +184,7 @@ class _Handlers:
 
     async def list_tools(self, ctx: Any, _: object) -> ListToolsResult:
         can_write = self._find_session(ctx.request).can_write
-        return ListToolsResult(
-            tools=[define(tool) for tool in self._tools.values() if can_write or not tool.writes],
-        )
+        return ListToolsResult(tools=[define(tool) for tool in self._tools.values() if can_write or not tool.writes])
 
     async def call_tool(self, ctx: Any, params: CallToolRequestParams) -> CallToolResult:
         tool = self._tools.get(params.name)

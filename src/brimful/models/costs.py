@@ -72,10 +72,7 @@ def _look_up(provider: str, name: str, usage: dict[str, int], when: datetime) ->
     genai_prices = load_prices()
     try:
         found = genai_prices.calc_price(
-            genai_prices.Usage(**usage),
-            name,
-            provider_id=provider,
-            genai_request_timestamp=when,
+            genai_prices.Usage(**usage), name, provider_id=provider, genai_request_timestamp=when
         )
     except (LookupError, ValueError):  # unknown provider or model, or no price for this kind of token
         return None

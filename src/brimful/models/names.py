@@ -45,7 +45,7 @@ _FINE_TUNED: Final = re.compile(r"^ft:(?P<base>[^:]+)(?::.*)?$|^(?P<azure>.+?)\.
 _BEDROCK: Final = re.compile(  # `us.anthropic.claude…`; `deepseek.r1` keeps its maker, because `r1` alone is not a name
     r"^(?:(?:us|us-gov|eu|apac|au|ca|jp|sa|global|regional)\.(?=[a-z]+\.))?"
     r"(?:(?:amazon|anthropic|cohere|google|meta|minimax|mistral|moonshot|moonshotai|nvidia|openai|qwen|xai|zai)\."
-    r"(?=[a-z]))?",
+    r"(?=[a-z]))?"
 )
 _HOSTED: Final = re.compile(  # `databricks-claude…`, Azure's `fw-glm…`, and makers before a hyphen
     r"^(?:databricks|fw|alibaba|amazon|anthropic|cohere|minimax(?=-minimax)|nvidia|openai|xai|zai)-(?=[a-z])"

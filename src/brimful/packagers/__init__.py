@@ -2,14 +2,7 @@
 
 from brimful.core.media import needs_vision
 from brimful.packagers.message import conversation, message, tool_turn
-from brimful.packagers.package import (
-    lorebook_entry,
-    media,
-    memory,
-    note,
-    package,
-    summary,
-)
+from brimful.packagers.package import lorebook_entry, media, memory, note, package, summary
 
 __all__ = [
     "conversation",

@@ -13,11 +13,7 @@ from brimful.packagers.package import PackageOptions, derived_id, package, to_ti
 
 
 def message(
-    content: str | tuple[Part, ...],
-    *,
-    counter: TokenCounter,
-    current: bool = False,
-    **options: Unpack[PackageOptions],
+    content: str | tuple[Part, ...], *, counter: TokenCounter, current: bool = False, **options: Unpack[PackageOptions]
 ) -> ContentPackage:
     """Package one message, from the user by default; `name` is the sender's.
 

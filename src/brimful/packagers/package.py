@@ -12,18 +12,7 @@ import msgspec
 
 from brimful.core import validation
 from brimful.core.arrange import DEPTH_KEY, NOTE_KIND
-from brimful.core.content import (
-    ContentPackage,
-    Flex,
-    Form,
-    Media,
-    Part,
-    Role,
-    Text,
-    ToolCall,
-    ToolResult,
-    require_role,
-)
+from brimful.core.content import ContentPackage, Flex, Form, Media, Part, Role, Text, ToolCall, ToolResult, require_role
 from brimful.core.cost import count_content
 from brimful.core.media import MEDIA_IMPORTANCE, MEDIA_PRIORITY
 from brimful.core.prompt import TokenCounter
@@ -275,11 +264,7 @@ def _content_id(kind: str, content: str | tuple[Part, ...], when: float, options
 
 
 def memory(
-    text: str,
-    *,
-    counter: TokenCounter,
-    type: MemoryType = "semantic",
-    **options: Unpack[PackageOptions],
+    text: str, *, counter: TokenCounter, type: MemoryType = "semantic", **options: Unpack[PackageOptions]
 ) -> ContentPackage:
     """Package a memory. If it is `pinned`, it goes into the stable part of the prompt."""
     if type not in MEMORY_TYPES:

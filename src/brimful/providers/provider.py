@@ -147,11 +147,7 @@ def make_provider(
 
 
 def make_provider_for_model(
-    model: ModelInfo,
-    *,
-    key: str | None = None,
-    limits: Limits | None = None,
-    environ: Mapping[str, str] | None = None,
+    model: ModelInfo, *, key: str | None = None, limits: Limits | None = None, environ: Mapping[str, str] | None = None
 ) -> Provider:
     """Return the provider that runs a model: the host in its name, Ollama for Ollama tags, or else its maker.
 
@@ -194,11 +190,7 @@ def find_api_key(url: str, environ: Mapping[str, str] | None = None) -> tuple[st
 
 
 def _make_http_provider(
-    wire: str,
-    url: str,
-    key: str | None,
-    limits: Limits | None,
-    environ: Mapping[str, str] | None,
+    wire: str, url: str, key: str | None, limits: Limits | None, environ: Mapping[str, str] | None
 ) -> HttpProvider:
     found, name = find_api_key(url, environ)
     used = found if key is None else key.strip()

@@ -7,14 +7,7 @@ import msgspec
 
 from brimful.core import validation
 from brimful.errors import InvalidValue
-from brimful.records.base import (
-    Record,
-    check_integer,
-    normalize_fields,
-    validate_id,
-    validate_share,
-    validate_time,
-)
+from brimful.records.base import Record, check_integer, normalize_fields, validate_id, validate_share, validate_time
 
 MemoryType = Literal["episodic", "semantic", "procedural"]
 MEMORY_TYPES: Final[tuple[str, ...]] = get_args(MemoryType)

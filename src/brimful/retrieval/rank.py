@@ -20,14 +20,7 @@ import numpy as np
 
 from brimful.cache import content_bytes, memoize
 from brimful.records.search import Postings, VectorHit
-from brimful.retrieval.lexical import (
-    Positions,
-    Scored,
-    Values,
-    count_records,
-    score_coverage,
-    to_positions,
-)
+from brimful.retrieval.lexical import Positions, Scored, Values, count_records, score_coverage, to_positions
 from brimful.retrieval.people import first_person_share
 from brimful.retrieval.queries import Question
 from brimful.retrieval.search import FIRST_POSITION, Parts
@@ -201,11 +194,7 @@ def add_speaker(match: Match, question: Question, *, speaker: str, text: str) ->
         log_share=match.log_share + about + time + own,
         doc=match.doc,
         parts=Parts(
-            words=parts.words,
-            meaning=parts.meaning,
-            neighbours=parts.neighbours,
-            speaker=about + own,
-            time=time,
+            words=parts.words, meaning=parts.meaning, neighbours=parts.neighbours, speaker=about + own, time=time
         ),
     )
 

@@ -29,15 +29,7 @@ from brimful.retrieval.names import find_addressees
 from brimful.retrieval.queries import Query, Question, query_terms
 from brimful.retrieval.rank import LEXICAL, MAX_NEIGHBOURS, MAX_SPEAKER, Match, Ranking, add_speaker, rank
 from brimful.retrieval.rerank import Reranking
-from brimful.retrieval.search import (
-    Group,
-    Hit,
-    Passage,
-    SearchRequest,
-    SearchResult,
-    limit_hits,
-    search_groups,
-)
+from brimful.retrieval.search import Group, Hit, Passage, SearchRequest, SearchResult, limit_hits, search_groups
 from brimful.retrieval.synonyms import expand_postings
 from brimful.stores import Store
 from brimful.threads import run_in_thread
@@ -123,12 +115,7 @@ class Retriever:
         self._running: dict[object, float] = {}  # when calls of the embedder started
 
     async def retrieve(
-        self,
-        queries: Sequence[Query],
-        request: SearchRequest,
-        *,
-        now: float,
-        versions: Mapping[str, str] | None = None,
+        self, queries: Sequence[Query], request: SearchRequest, *, now: float, versions: Mapping[str, str] | None = None
     ) -> SearchResult:
         """Return the most relevant records of all scopes, best first. Ages are relative to `now`.
 

@@ -365,10 +365,7 @@ def _mcp_operation() -> dict[str, Any]:
         "responses": {
             "200": {"description": "The answer to a request.", "content": message},
             "202": {"description": "A notification was received."},
-            "default": {
-                "description": "An error of the protocol, or of this server.",
-                "content": message | _TEXT,
-            },
+            "default": {"description": "An error of the protocol, or of this server.", "content": message | _TEXT},
         },
     }
 

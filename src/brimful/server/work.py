@@ -20,16 +20,7 @@ from typing import Any, Final, Generic, TypeVar
 from brimful.server.errors import ApiError
 
 _CHECK_SECONDS: Final = 0.05  # between two looks at running work
-_UNSAFE_MODULES: Final = frozenset(
-    {
-        "_weakrefset",
-        "brimful.cache",
-        "contextlib",
-        "logging",
-        "threading",
-        "weakref",
-    }
-)
+_UNSAFE_MODULES: Final = frozenset({"_weakrefset", "brimful.cache", "contextlib", "logging", "threading", "weakref"})
 """Modules that hold locks in Python code, which an exception could leave held, or that are called where it is lost."""
 _IMPORT_MODULE: Final = "importlib._bootstrap"
 """The module that imports others, and that would leave one half-imported."""

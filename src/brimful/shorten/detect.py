@@ -12,7 +12,7 @@ _HTML: Final = re.compile(r"<(?:!doctype html|html|head|body|div|table|p|ul|ol|s
 _HUNK: Final = re.compile(r"^@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@", re.MULTILINE)
 _LOG_LINE: Final = re.compile(
     r"^\W{0,3}(?:\d{4}[-/]\d\d[-/]\d\d|\d\d:\d\d:\d\d|[A-Z][a-z]{2} [ \d]\d \d\d:|\d{10}\b)"
-    r"|\b(?:TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL|CRITICAL)\b",
+    r"|\b(?:TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL|CRITICAL)\b"
 )
 _CODE_LINE: Final = re.compile(
     r"^\s*(?:def|class|import|from \S+ import|fn|func|function|pub|public|private|protected|static|const|let|var|return"

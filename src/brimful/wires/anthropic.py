@@ -51,15 +51,7 @@ from brimful.wires.rounds import JoinedAnswer, add_usage
 from brimful.wires.rules import CallPairing, Object, Report, check_tools, describe_value
 from brimful.wires.storage import BlockRules, ToolStep
 from brimful.wires.tools import arguments_object, json_text, map_flat_functions, object_schema
-from brimful.wires.wire import (
-    CountRequest,
-    ErrorFacts,
-    ErrorKind,
-    ReasoningRule,
-    Wire,
-    WirePaths,
-    lower_max_output,
-)
+from brimful.wires.wire import CountRequest, ErrorFacts, ErrorKind, ReasoningRule, Wire, WirePaths, lower_max_output
 
 IMAGE_TYPES: Final = ("image/jpeg", "image/png", "image/gif", "image/webp")
 _MAX_BREAKPOINTS: Final = 4
@@ -89,10 +81,7 @@ def write_request(prompt: Prompt, window: int) -> Request:
         for turn in alternating_turns(rest, system_turns=prompt.system_turns)
     ]
     _set_breakpoints(tools, marked)
-    request: Request = {
-        "model": prompt.model,
-        "max_tokens": prompt.max_output or min(_DEFAULT_MAX_TOKENS, window),
-    }
+    request: Request = {"model": prompt.model, "max_tokens": prompt.max_output or min(_DEFAULT_MAX_TOKENS, window)}
     if tools:
         request["tools"] = tools
     if system:

@@ -34,12 +34,7 @@ _CALL_ID: Final = re.compile(r"[a-zA-Z0-9_-]{1,40}")  # Anthropic's characters, 
 _DATA_URL: Final = re.compile(r"data:([^;,]*)(?:;[^;,]*)*;base64,", re.IGNORECASE)
 _MAX_URL_CHARACTERS: Final = 120  # of a URL in a placeholder: enough to recognize it, about 40 tokens
 _SIGNATURES: Final = {
-    "image": (
-        ("iVBORw0KGgo", "image/png"),
-        ("/9j/", "image/jpeg"),
-        ("R0lGOD", "image/gif"),
-        ("UklGR", "image/webp"),
-    ),
+    "image": (("iVBORw0KGgo", "image/png"), ("/9j/", "image/jpeg"), ("R0lGOD", "image/gif"), ("UklGR", "image/webp")),
     "audio": (("UklGR", "audio/wav"), ("SUQz", "audio/mpeg"), ("//", "audio/mpeg"), ("T2dnUw", "audio/ogg")),
     "video": (("GkXfo", "video/webm"),),
     "document": (),

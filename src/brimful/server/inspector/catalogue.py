@@ -55,12 +55,7 @@ class Catalogue:
     """Lists models and policies."""
 
     def __init__(
-        self,
-        registry: Registry,
-        tenants: Tenants,
-        tokens: ContentCounter,
-        *,
-        upstreams: Sequence[str],
+        self, registry: Registry, tenants: Tenants, tokens: ContentCounter, *, upstreams: Sequence[str]
     ) -> None:
         self._registry = registry
         self._tenants = tenants
@@ -86,11 +81,7 @@ class Catalogue:
 
 def _model_row(info: ModelInfo) -> ModelRow:
     return ModelRow(
-        id=info.id,
-        provider=info.provider,
-        window=info.window,
-        max_output=info.max_output,
-        max_input=info.max_input,
+        id=info.id, provider=info.provider, window=info.window, max_output=info.max_output, max_input=info.max_input
     )
 
 

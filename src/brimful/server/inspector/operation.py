@@ -50,12 +50,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def read_call(
-    request: Request,
-    client: Client,
-    raw: bytes,
-    *,
-    query: StructType,
-    body: StructType | None,
+    request: Request, client: Client, raw: bytes, *, query: StructType, body: StructType | None
 ) -> Call:
     """Parse and validate the input of an operation."""
     return Call(

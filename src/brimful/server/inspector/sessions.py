@@ -243,12 +243,7 @@ class Sessions:
     """
 
     def __init__(
-        self,
-        home: Path,
-        environ: Mapping[str, str],
-        *,
-        list_seconds: float = LIST_SECONDS,
-        max_turns: int = MAX_TURNS,
+        self, home: Path, environ: Mapping[str, str], *, list_seconds: float = LIST_SECONDS, max_turns: int = MAX_TURNS
     ) -> None:
         self._home = home
         self._list_seconds = list_seconds

@@ -101,10 +101,7 @@ class Compactor:
             if len(self._running) >= _MAX_RUNNING:
                 return
             summarizer = StepSummarizer(
-                model,
-                request.upstream.provider(request.headers, {}),
-                window=window,
-                send=partial(self._send, request),
+                model, request.upstream.provider(request.headers, {}), window=window, send=partial(self._send, request)
             )
             work = self._run(key, context, summarizer, self._find_breaker(request), previous)
             task = self._running[key] = self._tasks.start(work, "summarizing")
@@ -122,12 +119,7 @@ class Compactor:
         self, key: _Key, context: Context, summarizer: StepSummarizer, breaker: Breaker, previous: str
     ) -> None:
         made = await compact(
-            context,
-            summarizer=summarizer,
-            time_limit=TIME_LIMIT,
-            breaker=breaker,
-            clock=self._clock,
-            previous=previous,
+            context, summarizer=summarizer, time_limit=TIME_LIMIT, breaker=breaker, clock=self._clock, previous=previous
         )
         if made is not None and made.by == "model":
             self._written[key] = made

@@ -59,11 +59,7 @@ def count_prunable(session: Session, before: float) -> PruneReport:
     answers, of_answers = _sizes(session, _OLD_ANSWERS, before=before)
     contents, of_contents = _sizes(session, _UNUSED_SIZE, day=day_of(before))
     return PruneReport(
-        before=before,
-        builds=builds,
-        answers=answers,
-        contents=contents,
-        bytes=of_builds + of_answers + of_contents,
+        before=before, builds=builds, answers=answers, contents=contents, bytes=of_builds + of_answers + of_contents
     )
 
 

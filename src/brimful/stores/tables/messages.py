@@ -115,13 +115,7 @@ def list_deleted(session: Session, ids: Sequence[str], *, room: str | None = Non
 
 
 def get_messages_at(
-    session: Session,
-    cache: ContentCache,
-    room: str,
-    seqs: Sequence[int],
-    *,
-    tokenizer: str,
-    include_archived: bool,
+    session: Session, cache: ContentCache, room: str, seqs: Sequence[int], *, tokenizer: str, include_archived: bool
 ) -> list[CountedMessage]:
     """Return the messages at these positions of a room, in order, with their stored token counts."""
     rows = session.rows(BY_SEQ, room=room, seqs=list(seqs), include_archived=int(include_archived))
@@ -368,12 +362,7 @@ def message_documents(messages: Iterable[tuple[Message, IndexEntry]]) -> list[Ne
     """Return the index documents of messages. Hidden messages have none."""
     return [
         NewDocument(
-            kind="message",
-            item=message.id,
-            scope=f"room:{message.room}",
-            entry=entry,
-            seq=message.seq,
-            at=message.at,
+            kind="message", item=message.id, scope=f"room:{message.room}", entry=entry, seq=message.seq, at=message.at
         )
         for message, entry in messages
         if not message.hidden
