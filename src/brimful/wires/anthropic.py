@@ -48,7 +48,7 @@ from brimful.wires.replies import (
     wants_text,
 )
 from brimful.wires.rounds import JoinedAnswer, add_usage
-from brimful.wires.rules import CallPairing, Object, Report, check_tools, describe_value
+from brimful.wires.rules import CallPairing, Object, Report, check_tools, describe_value, finds_violations
 from brimful.wires.storage import BlockRules, ToolStep
 from brimful.wires.tools import arguments_object, json_text, map_flat_functions, object_schema
 from brimful.wires.wire import CountRequest, ErrorFacts, ErrorKind, ReasoningRule, Wire, WirePaths, lower_max_output
@@ -197,18 +197,14 @@ def _read_message(role: Role, blocks: list[JsonObject], names: dict[str, str]) -
 # -- rules -------------------------------------------------------------------------------------------------------------
 
 
-def find_violations(request: object) -> list[str]:
+@finds_violations
+def find_violations(report: Report, body: Object) -> None:
     """Return every violation of the API's rules.
 
     >>> question = {"role": "user", "content": [{"type": "text", "text": ""}]}
     >>> find_violations({"model": "claude-sonnet-5", "messages": [question]})
     ['max_tokens: must be a positive integer, but is missing', 'messages[0].content[0].text: must not be empty']
     """
-    report = Report()
-    body = report.require_object("request", request)
-    if body is None:
-        return report.violations
-    report.require_nonblank("model", body.get("model"))
     report.require_positive("max_tokens", body.get("max_tokens"))
     if body.get("tools") is not None:
         check_tools(report, _check_tool_schemas(report, body["tools"]))
@@ -216,7 +212,6 @@ def find_violations(request: object) -> list[str]:
         _check_system(report, body["system"])
     _check_turns(report, body.get("messages"))
     _check_breakpoints(report, body)
-    return report.violations
 
 
 def _check_tool_schemas(report: Report, tools: object) -> Iterator[tuple[str, Object]]:

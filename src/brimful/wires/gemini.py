@@ -42,7 +42,7 @@ from brimful.wires.replies import (
     split_words,
 )
 from brimful.wires.rounds import BETWEEN, PieceAnswer, add_usage
-from brimful.wires.rules import CallPairing, Object, Report, check_tools, describe_value
+from brimful.wires.rules import CallPairing, Object, Report, check_tools, describe_value, finds_violations
 from brimful.wires.storage import NOT_STORED, Problem, Storage, ToolStep, has_content
 from brimful.wires.tools import ChangeFunction, arguments_object, json_text, map_field, object_schema
 from brimful.wires.wire import CountRequest, ErrorFacts, ErrorKind, ReasoningRule, Wire, WirePaths, has_role_and_content
@@ -227,24 +227,19 @@ def _read_result(answer: JsonObject) -> ToolResult:
 # -- rules -------------------------------------------------------------------------------------------------------------
 
 
-def find_violations(request: object) -> list[str]:
+@finds_violations
+def find_violations(report: Report, body: Object) -> None:
     """Return every violation of the API's rules.
 
     >>> find_violations({"model": "models/gemini-3-pro", "contents": [{"role": "model", "parts": [{"text": "Hi"}]}]})
     ["contents[0]: the first turn must be the user's", "contents: the last turn must be the user's"]
     """
-    report = Report()
-    body = report.require_object("request", request)
-    if body is None:
-        return report.violations
-    report.require_nonblank("model", body.get("model"))
     _check_config(report, body.get("generationConfig"))
     if body.get("tools") is not None:
         check_tools(report, _check_declarations(report, body["tools"]))
     if body.get("systemInstruction") is not None:
         _check_system(report, body["systemInstruction"])
     _check_contents(report, body.get("contents"))
-    return report.violations
 
 
 def _check_config(report: Report, value: object) -> None:

@@ -32,7 +32,7 @@ from brimful.wires.replies import (
     split_words,
 )
 from brimful.wires.rounds import BETWEEN, PieceAnswer, add_usage
-from brimful.wires.rules import CallPairing, Object, Report, check_tools
+from brimful.wires.rules import CallPairing, Object, Report, check_tools, finds_violations
 from brimful.wires.storage import Problem, Storage, ToolStep, has_content
 from brimful.wires.tools import (
     arguments_object,
@@ -123,17 +123,13 @@ def read_request(request: Request) -> Prompt:
 # -- rules -------------------------------------------------------------------------------------------------------------
 
 
-def find_violations(request: object) -> list[str]:
+@finds_violations
+def find_violations(report: Report, body: Object) -> None:
     """Return every violation of the API's rules.
 
     >>> find_violations({"model": "qwen3", "messages": [{"role": "user", "content": "Hi"}]})
     ['options: must be an object, but is missing']
     """
-    report = Report()
-    body = report.require_object("request", request)
-    if body is None:
-        return report.violations
-    report.require_nonblank("model", body.get("model"))
     _check_options(report, body.get("options"))
     for switch in ("stream", "truncate", "shift"):
         if not isinstance(body.get(switch, False), bool):
@@ -141,7 +137,6 @@ def find_violations(request: object) -> list[str]:
     if body.get("tools") is not None:
         check_tools(report, check_functions(report, body["tools"]))
     _check_messages(report, body.get("messages"))
-    return report.violations
 
 
 def _check_options(report: Report, value: object) -> None:

@@ -43,7 +43,7 @@ from brimful.wires.replies import (
     wants_text,
 )
 from brimful.wires.rounds import BETWEEN, JoinedAnswer, add_usage
-from brimful.wires.rules import CallPairing, Object, Report, check_tools, describe_value
+from brimful.wires.rules import CallPairing, Object, Report, check_tools, describe_value, finds_violations
 from brimful.wires.storage import BlockRules, ToolStep
 from brimful.wires.tools import arguments_text, check_functions, function_tool, json_text, read_function, read_functions
 from brimful.wires.wire import (
@@ -188,24 +188,19 @@ def _read_message(message: JsonObject, names: dict[str, str]) -> Message:
 # -- rules -------------------------------------------------------------------------------------------------------------
 
 
-def find_violations(request: object) -> list[str]:
+@finds_violations
+def find_violations(report: Report, body: Object) -> None:
     """Return every violation of the API's rules.
 
     >>> find_violations({"model": "gpt-4o", "messages": [{"role": "tool", "tool_call_id": "c2", "content": "tea"}]})
     ["messages[0]: tool result for 'c2' without its call"]
     """
-    report = Report()
-    body = report.require_object("request", request)
-    if body is None:
-        return report.violations
-    report.require_nonblank("model", body.get("model"))
     for limit in ("max_completion_tokens", "max_tokens"):
         if body.get(limit) is not None:
             report.require_positive(limit, body[limit])
     if body.get("tools") is not None:
         check_tools(report, check_functions(report, body["tools"]))
     _check_messages(report, CallPairing(report), body.get("messages"))
-    return report.violations
 
 
 def find_malformed(messages: object) -> list[str]:

@@ -41,7 +41,7 @@ from brimful.wires.replies import (
     wants_text,
 )
 from brimful.wires.rounds import JoinedAnswer, add_usage
-from brimful.wires.rules import CallPairing, Object, Report, check_tools, describe_value
+from brimful.wires.rules import CallPairing, Object, Report, check_tools, describe_value, finds_violations
 from brimful.wires.storage import NOT_STORED, Problem, Storage, ToolStep, has_content
 from brimful.wires.tools import arguments_text, json_text, map_flat_functions, object_schema
 from brimful.wires.wire import (
@@ -164,17 +164,13 @@ def read_request(request: Request) -> Prompt:
     )
 
 
-def find_violations(request: object) -> list[str]:
+@finds_violations
+def find_violations(report: Report, body: Object) -> None:
     """Return every violation of the API's rules in a request of the kind that we write.
 
     >>> find_violations({"model": "gpt-4o", "input": [{"type": "function_call_output", "call_id": "c", "output": ""}]})
     ["input[0]: tool result for 'c' without its call"]
     """
-    report = Report()
-    body = report.require_object("request", request)
-    if body is None:
-        return report.violations
-    report.require_nonblank("model", body.get("model"))
     if body.get("max_output_tokens") is not None:
         report.require_positive("max_output_tokens", body["max_output_tokens"])
     if body.get("instructions") is not None:
@@ -185,7 +181,6 @@ def find_violations(request: object) -> list[str]:
     for path, item in report.require_objects("input", body.get("input")):
         _check_item(report, pairing, path, item)
     pairing.close()
-    return report.violations
 
 
 def _check_functions(report: Report, tools: object) -> Iterator[tuple[str, Object]]:

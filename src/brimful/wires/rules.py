@@ -1,6 +1,7 @@
 """Request validation: a report of violations, and the rules that all providers share."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import wraps
 from typing import Any
 
 from brimful.wires.normalize import is_tool_name
@@ -71,6 +72,21 @@ class Report:
             return value
         self.add(path, f"must be one of {', '.join(allowed)}, {describe_value(value)}")
         return None
+
+
+def finds_violations(check: Callable[[Report, Object], None]) -> Callable[[object], list[str]]:
+    """Return a function that returns what a check reports of a request, which must name a model."""
+
+    @wraps(check)
+    def find(request: object) -> list[str]:
+        report = Report()
+        body = report.require_object("request", request)
+        if body is not None:
+            report.require_nonblank("model", body.get("model"))
+            check(report, body)
+        return report.violations
+
+    return find
 
 
 class CallPairing:

@@ -14,7 +14,7 @@ from brimful.core.labels import fold, line_prefix, quote_lines, speaker_name
 from brimful.core.prompt import Message, Prompt, Request, Tool
 from brimful.wires.normalize import normalize_messages, placeholder
 from brimful.wires.openai_chat import ChatDraft, list_count_requests, prepare
-from brimful.wires.rules import Report
+from brimful.wires.rules import Object, Report, finds_violations
 from brimful.wires.tools import json_text, object_schema
 from brimful.wires.wire import Wire
 
@@ -45,16 +45,12 @@ def read_request(request: Request) -> Prompt:
     return Prompt(model=request["model"], messages=(message,), max_output=request.get("max_tokens"))
 
 
-def find_violations(request: object) -> list[str]:
+@finds_violations
+def find_violations(report: Report, body: Object) -> None:
     """Return what a completion API would refuse."""
-    report = Report()
-    body = report.require_object("request", request)
-    if body is not None:
-        report.require_nonblank("model", body.get("model"))
-        report.require_nonblank("prompt", body.get("prompt"))
-        if body.get("max_tokens") is not None:
-            report.require_positive("max_tokens", body["max_tokens"])
-    return report.violations
+    report.require_nonblank("prompt", body.get("prompt"))
+    if body.get("max_tokens") is not None:
+        report.require_positive("max_tokens", body["max_tokens"])
 
 
 def _tools(tools: Iterable[Tool]) -> Iterator[str]:
