@@ -271,11 +271,7 @@ def package(
 
 
 def conversation(
-    messages: Iterable[object],
-    *,
-    model: str | ModelInfo,
-    start: float | datetime = 0.0,
-    min_tokens: int | None = None,
+    messages: Iterable[object], *, model: str | ModelInfo, start: float | datetime = 0.0, min_tokens: int | None = None
 ) -> list[ContentPackage]:
     """Make packages from a list of messages in OpenAI's format, including tool calls and images.
 

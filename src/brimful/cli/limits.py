@@ -106,12 +106,7 @@ def set_limits(  # noqa: PLR0913 - one argument per limit
 
 
 def list_limits(
-    *,
-    key: Key = None,
-    user: User = None,
-    db: Db = DEFAULT_DB,
-    tenant: Tenant = DEFAULT_TENANT,
-    as_json: Json = False,
+    *, key: Key = None, user: User = None, db: Db = DEFAULT_DB, tenant: Tenant = DEFAULT_TENANT, as_json: Json = False
 ) -> None:
     """List limits of single API keys and users, and what they have used.
 

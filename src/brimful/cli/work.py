@@ -223,11 +223,7 @@ async def _work(
 
     database = connect(db)
     worker = Worker(
-        database,
-        settings,
-        open_engine=_engine_opener(database, settings),
-        on_report=report,
-        concurrency=concurrency,
+        database, settings, open_engine=_engine_opener(database, settings), on_report=report, concurrency=concurrency
     )
     loop = asyncio.get_running_loop()
     stops: list[asyncio.Task[None]] = []
@@ -264,11 +260,7 @@ def _engine_opener(database: "Database", settings: "WorkSettings") -> "Callable[
         from brimful.engine import Engine  # noqa: PLC0415 - see above
 
         return await Engine(
-            database,
-            tenant=tenant,
-            embedder=settings.embedder,
-            own_calls=settings.own_calls,
-            indexing="elsewhere",
+            database, tenant=tenant, embedder=settings.embedder, own_calls=settings.own_calls, indexing="elsewhere"
         ).open()
 
     return open_engine

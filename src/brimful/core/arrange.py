@@ -104,11 +104,7 @@ def arrange(  # noqa: PLR0913 - everything that the order depends on
     if model.alternate:
         messages = alternate_roles(messages, system_role=model.system_role)
     prompt = Prompt(
-        model=model.id,
-        messages=tuple(messages),
-        tools=tools,
-        max_output=max_output,
-        system_turns=model.system_turns,
+        model=model.id, messages=tuple(messages), tools=tools, max_output=max_output, system_turns=model.system_turns
     )
     return Arrangement(prompt, placements, broken)
 
@@ -191,8 +187,7 @@ def _with_media(unit: Unit, sent: Mapping[str, Mapping[int, Part]]) -> Unit:
         unit,
         packages=tuple(
             msgspec.structs.replace(
-                package,
-                content=tuple(sent.get(package.id, {}).get(i, part) for i, part in enumerate(package.parts)),
+                package, content=tuple(sent.get(package.id, {}).get(i, part) for i, part in enumerate(package.parts))
             )
             if package.id in sent
             else package
@@ -214,12 +209,7 @@ def _group_by_region(units: Sequence[Unit]) -> _Regions:
 
 
 def _ordered_messages(
-    regions: _Regions,
-    units: Sequence[Unit],
-    layout: Layout,
-    loop: ToolLoop | None,
-    *,
-    within_turns: bool,
+    regions: _Regions, units: Sequence[Unit], layout: Layout, loop: ToolLoop | None, *, within_turns: bool
 ) -> list[Message]:
     has_blocks = regions["pinned"] or regions["related"] or loop  # whose lines must not look like a speaker's
     speakers = speaker_prefixes(package for unit in units for package in unit.packages if has_blocks)
@@ -392,12 +382,7 @@ def index_at_depth(messages: Sequence[T], depth: int, counts: Callable[[T], bool
 
 
 def _insert_notes(
-    messages: list[Message],
-    end: int,
-    related: list[Message],
-    notes: Sequence[ContentPackage],
-    *,
-    within_turns: bool,
+    messages: list[Message], end: int, related: list[Message], notes: Sequence[ContentPackage], *, within_turns: bool
 ) -> list[Message]:
     """Insert search results at an index, and notes among the messages, the deepest first, then by position.
 
@@ -441,12 +426,7 @@ def _message(package: ContentPackage) -> Message:
 
 
 def _block(
-    role: str,
-    opening: str,
-    closing: str,
-    packages: Sequence[ContentPackage],
-    speakers: Collection[str],
-    timezone: str,
+    role: str, opening: str, closing: str, packages: Sequence[ContentPackage], speakers: Collection[str], timezone: str
 ) -> Message:
     text = opening + "".join(_under_headings(packages, speakers, timezone)) + closing
     structured = (package.content for package in packages if not isinstance(package.content, str))

@@ -275,11 +275,7 @@ def with_metadata(package: ContentPackage, metadata: dict[str, Any]) -> ContentP
 
 
 def with_search(
-    package: ContentPackage,
-    *,
-    relevance: float,
-    metadata: dict[str, Any],
-    matches: tuple[tuple[int, int], ...] = (),
+    package: ContentPackage, *, relevance: float, metadata: dict[str, Any], matches: tuple[tuple[int, int], ...] = ()
 ) -> ContentPackage:
     """Return the package with what search says about it. It is not validated again: there are hundreds a context."""
     changed = copy(package)
@@ -313,8 +309,7 @@ def content_hash(content: str | tuple[Part, ...]) -> str:
         return "b2:" + _digest(content.encode() if isinstance(content, str) else msgspec.json.encode(content))
     except UnicodeEncodeError as error:
         raise InvalidPackage(
-            "content",
-            f"lone surrogate at character {error.start}; brimful.package() replaces them",
+            "content", f"lone surrogate at character {error.start}; brimful.package() replaces them"
         ) from None
 
 

@@ -459,7 +459,5 @@ def _compact_cached(messages: tuple[Message, ...], limit: int, counter: TokenCou
 
 
 _compact: Final = memoize(
-    _compact_cached,
-    name="values",
-    size=lambda args, text: content_bytes(text) + 100 * len(args[0]),
+    _compact_cached, name="values", size=lambda args, text: content_bytes(text) + 100 * len(args[0])
 )

@@ -183,10 +183,7 @@ def select_unique(
         order = [unit for unit in order if unit.key not in gone]
         used = total_cost(chosen)
         left = Allowance(
-            tokens=room.tokens - used,
-            hard=room.hard - used,
-            items=room.items + count_items(chosen),
-            price=room.price,
+            tokens=room.tokens - used, hard=room.hard - used, items=room.items + count_items(chosen), price=room.price
         )
         chosen += select(pool, [unit for unit in order if unit.key not in tried], left, shaper, limits)
     return chosen, duplicates

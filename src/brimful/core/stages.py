@@ -271,10 +271,7 @@ def prepare(
         inputs=inputs,
         queues=make_queues(units, make_media_units(items, inputs.policy, inputs.now), inputs.policy),
         excluded=(*duplicates, *excluded, *unsupported, *refused),
-        base=BaseCost(
-            full=base_cost(packages, counter),
-            required=base_cost(required, counter),
-        ),
+        base=BaseCost(full=base_cost(packages, counter), required=base_cost(required, counter)),
         contents=(total_cost(units), total_cost([unit for unit in units if unit.fixed])),
         toolset=Toolset(
             inputs.tools,

@@ -324,12 +324,7 @@ class Toolset:
         return forms
 
     def _select(
-        self,
-        order: Sequence[str],
-        wanted: Collection[str],
-        used: Collection[str],
-        required: Collection[str],
-        room: int,
+        self, order: Sequence[str], wanted: Collection[str], used: Collection[str], required: Collection[str], room: int
     ) -> dict[str, FormName]:
         """Choose whole definitions first, then digests, then lines, and give the remaining tokens to digests.
 

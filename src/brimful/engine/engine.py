@@ -453,12 +453,7 @@ class Engine:
         await self._open.writer.forget(id, erase=erase)
 
     async def update_memory(
-        self,
-        id: str,
-        text: str | None = None,
-        *,
-        at: float | datetime | None = None,
-        **changes: Unpack[MemoryChanges],
+        self, id: str, text: str | None = None, *, at: float | datetime | None = None, **changes: Unpack[MemoryChanges]
     ) -> Memory:
         """Change a memory in place, and return it. What you do not pass stays as it is; `metadata` is replaced.
 
@@ -644,14 +639,7 @@ class Engine:
         """
         require_budget(task, budget)
         request = BuildRequest(
-            room=room,
-            persona=persona,
-            message=task,
-            user=user,
-            model=model,
-            retrieval=retrieval,
-            now=now,
-            save=False,
+            room=room, persona=persona, message=task, user=user, model=model, retrieval=retrieval, now=now, save=False
         )
         return await self._open.builder.brief(request, budget)
 
@@ -732,12 +720,7 @@ class Engine:
         return await self._open.responder.record_response(context, text, **options)
 
     async def rate(
-        self,
-        response: Response | str,
-        rating: Rating | None,
-        *,
-        note: str = "",
-        at: float | datetime | None = None,
+        self, response: Response | str, rating: Rating | None, *, note: str = "", at: float | datetime | None = None
     ) -> Response:
         """Store what somebody thinks of an answer: `good` or `bad`, and why. None removes it.
 

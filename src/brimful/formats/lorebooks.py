@@ -219,10 +219,7 @@ def _card_fields(*, writes_regex: bool) -> tuple[Field, ...]:
             ("keys", "regex"),
             (("keys",), ("use_regex",)),
             lambda raw: (clean_strs(raw.get("keys")), has_regex_keys(raw)),
-            lambda keys, regex: {
-                ("keys",): list(keys),
-                **({("use_regex",): regex} if regex or writes_regex else {}),
-            },
+            lambda keys, regex: {("keys",): list(keys), **({("use_regex",): regex} if regex or writes_regex else {})},
         ),
         required_field("content", ("content",), clean_str),
         required_field("enabled", ("enabled",), lambda value: value is not False),

@@ -185,11 +185,7 @@ class Services:
             self._tenants,
             registry,
             models=ServedModels(
-                self._tenants,
-                registry,
-                upstreams=self._upstreams,
-                resolver=self._models,
-                telemetry=self.telemetry,
+                self._tenants, registry, upstreams=self._upstreams, resolver=self._models, telemetry=self.telemetry
             ),
             tokens=ContentCounter(registry, next((each.like for each in config.upstreams if each.like), DEFAULT_MODEL)),
             upstreams=[each.name for each in config.upstreams],

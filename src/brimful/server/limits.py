@@ -25,14 +25,7 @@ from brimful.errors import BrimfulError, MissingExtra, ProviderError, StoreError
 from brimful.models.costs import load_prices, usage_cost
 from brimful.protocols import Provider
 from brimful.records import Usage
-from brimful.records.limits import (
-    Amount,
-    Ceiling,
-    LimitedKind,
-    LimitName,
-    PeriodUsage,
-    UsageLimits,
-)
+from brimful.records.limits import Amount, Ceiling, LimitedKind, LimitName, PeriodUsage, UsageLimits
 from brimful.records.own_calls import NANODOLLARS
 from brimful.records.reply import Reply, ReplyChunk
 from brimful.server.access import Client, list_fallbacks

@@ -88,10 +88,7 @@ _COUNTED: Final = {
     "worked": ("brimful_jobs", ("kind", "outcome")),
 }
 """Events that are only counted: the metric, and the facts that are its labels."""
-_UPSTREAM_TIMES: Final = {
-    "first_token": "brimful_first_token_seconds",
-    "upstream_ended": "brimful_upstream_seconds",
-}
+_UPSTREAM_TIMES: Final = {"first_token": "brimful_first_token_seconds", "upstream_ended": "brimful_upstream_seconds"}
 _GAUGE_MODES: Final = {
     "brimful_circuit_breaker": "livemax",
     "brimful_own_call_limit": "livemax",
@@ -134,11 +131,7 @@ class Prometheus:
     """
 
     def __init__(
-        self,
-        registry: "CollectorRegistry | None" = None,
-        *,
-        tenant_label: bool = False,
-        models: Registry | None = None,
+        self, registry: "CollectorRegistry | None" = None, *, tenant_label: bool = False, models: Registry | None = None
     ) -> None:
         try:
             import prometheus_client  # noqa: PLC0415 - an extra

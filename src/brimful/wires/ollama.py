@@ -21,16 +21,7 @@ from brimful.wires.call_names import NAME_ID, number_calls
 from brimful.wires.event_stream import Lines
 from brimful.wires.normalize import normalize_messages, with_name_in_text
 from brimful.wires.parts import read_unknown, text_or_empty
-from brimful.wires.replies import (
-    Draft,
-    JsonObject,
-    as_count,
-    as_object,
-    as_objects,
-    as_string,
-    make_usage,
-    split_words,
-)
+from brimful.wires.replies import Draft, JsonObject, as_count, as_object, as_objects, as_string, make_usage, split_words
 from brimful.wires.rounds import BETWEEN, PieceAnswer, add_usage
 from brimful.wires.rules import CallPairing, Object, Report, check_tools, finds_violations
 from brimful.wires.storage import Problem, Storage, ToolStep, has_content
@@ -58,13 +49,7 @@ def write_request(prompt: Prompt, window: int) -> Request:
     options = {"num_ctx": window}
     if prompt.max_output is not None:
         options["num_predict"] = prompt.max_output
-    request: Request = {
-        "model": prompt.model,
-        "stream": False,
-        "truncate": False,
-        "shift": False,
-        "options": options,
-    }
+    request: Request = {"model": prompt.model, "stream": False, "truncate": False, "shift": False, "options": options}
     if prompt.tools:
         request["tools"] = [function_tool(tool) for tool in prompt.tools]
     messages = [with_name_in_text(message) for message in normalize_messages(prompt.messages, accepts_media)]

@@ -44,14 +44,7 @@ from brimful.wires.rounds import JoinedAnswer, add_usage
 from brimful.wires.rules import CallPairing, Object, Report, check_tools, describe_value, finds_violations
 from brimful.wires.storage import NOT_STORED, Problem, Storage, ToolStep, has_content
 from brimful.wires.tools import arguments_text, json_text, map_flat_functions, object_schema
-from brimful.wires.wire import (
-    CountRequest,
-    ReasoningRule,
-    Wire,
-    WirePaths,
-    has_limit,
-    has_role_and_content,
-)
+from brimful.wires.wire import CountRequest, ReasoningRule, Wire, WirePaths, has_limit, has_role_and_content
 
 Item = dict[str, Any]
 

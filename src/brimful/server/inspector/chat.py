@@ -32,13 +32,7 @@ from brimful.server.errors import ApiError, error_body, to_api_error
 from brimful.server.inspector.catalogue import ContentCounter
 from brimful.server.inspector.contexts import find_place_in_run, get_build
 from brimful.server.inspector.operation import EVENT_STREAM, Call
-from brimful.server.inspector.queries import (
-    AssembleBody,
-    BuildBody,
-    BuildQuery,
-    RespondBody,
-    RoomRecallQuery,
-)
+from brimful.server.inspector.queries import AssembleBody, BuildBody, BuildQuery, RespondBody, RoomRecallQuery
 from brimful.server.inspector.record_views import MessageView
 from brimful.server.inspector.records import Messages, read_message
 from brimful.server.inspector.served_models import ServedModel, ServedModels

@@ -184,7 +184,7 @@ class Contexts:
         may_pin = not decision.included and decision.kind.startswith(_TRIED)
         pins = await load_pins(store, snapshot, [item]) if may_pin else NO_PINS
         window, seen, remedies = await run_in_thread(
-            lambda: (cached.required_window(item), _seen_text(cached, item), _find_remedies(cached, item, pins)),
+            lambda: (cached.required_window(item), _seen_text(cached, item), _find_remedies(cached, item, pins))
         )
         status = await item_status(store, packages_by_id(snapshot.context)[item])
         memory = await _memory_state(store, item) if decision.kind.startswith("memory-") else None

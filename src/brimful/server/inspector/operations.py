@@ -70,14 +70,7 @@ class Inspector:
         self.runs = AgentRuns(tenants, tasks, costs)
         self.events = Events(tenants, costs, access=access, stopping=shutdown.started)
         self.comparisons = Comparisons(
-            tenants,
-            registry,
-            models=models,
-            limiter=limiter,
-            records=records,
-            cache=cache,
-            costs=costs,
-            clock=clock,
+            tenants, registry, models=models, limiter=limiter, records=records, cache=cache, costs=costs, clock=clock
         )
         self.statistics = StatisticsEndpoint(tenants, clock=clock)
         self.catalogue = Catalogue(registry, tenants, tokens, upstreams=upstreams)
@@ -215,14 +208,7 @@ OPERATIONS: Final[tuple[Row, ...]] = (
     _get("/keys", "List API keys", "keys.list_all", KeyList, queries.PageQuery, scope="keys"),
     _post("/keys", "Make an API key", "keys.create", NewKey, queries.KeyBody, scope="keys", status=201),
     _get("/keys/{id}", "Revoke an API key", "keys.revoke", RevokedKey, method="DELETE", scope="keys"),
-    _get(
-        "/limits",
-        "List limits and what was used",
-        "keys.list_limits",
-        LimitList,
-        queries.PageQuery,
-        scope="keys",
-    ),
+    _get("/limits", "List limits and what was used", "keys.list_limits", LimitList, queries.PageQuery, scope="keys"),
     _get("/served-models", "List the models that upstreams offer", "chat.list_models", ServedModelList),
     _get("/features", "Show which optional parts are on", "administration.features", Features),
     _get("/rooms", "List rooms", "rooms.list_page", record_views.RoomList, queries.ListQuery),

@@ -70,11 +70,7 @@ def request_messages(cached: CachedContext) -> RequestMessages:
     tokens = _count_messages(sent, candidates.counter, context.tokens)
     messages = [
         RequestMessage(
-            role=message.role,
-            name=message.name,
-            text=content_text(message.parts),
-            tokens=count,
-            items=tuple(inside),
+            role=message.role, name=message.name, text=content_text(message.parts), tokens=count, items=tuple(inside)
         )
         for message, count, inside in zip(sent, tokens, items, strict=True)
     ]

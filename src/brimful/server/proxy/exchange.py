@@ -128,12 +128,7 @@ class ForwardedAnswer(msgspec.Struct, frozen=True, kw_only=True):
         self._start_recording(reply, reply.finish if reply else "other", recalls, ended=ended)
 
     def _start_recording(
-        self,
-        reply: Reply | None,
-        finish: FinishReason,
-        recalls: tuple[Notice, ...] = (),
-        *,
-        ended: float | None = None,
+        self, reply: Reply | None, finish: FinishReason, recalls: tuple[Notice, ...] = (), *, ended: float | None = None
     ) -> asyncio.Task[bool] | None:
         if self.context is None:
             return None
@@ -176,11 +171,7 @@ class StreamingAnswer(Response):
     """
 
     def __init__(
-        self,
-        stream: HttpStream,
-        connection: AsyncExitStack,
-        answer: ForwardedAnswer,
-        listener: StreamListener,
+        self, stream: HttpStream, connection: AsyncExitStack, answer: ForwardedAnswer, listener: StreamListener
     ) -> None:
         super().__init__(status_code=stream.status, headers=answer.headers(stream))
         self.raw_headers = [header for header in self.raw_headers if header[0] != b"content-length"]
@@ -324,11 +315,7 @@ class Relay:
             raise
 
     async def _send(
-        self,
-        request: ProxyRequest,
-        mode: Mode,
-        prepared: PreparedRequest[bytes],
-        session: RecallSession | None = None,
+        self, request: ProxyRequest, mode: Mode, prepared: PreparedRequest[bytes], session: RecallSession | None = None
     ) -> Response:
         reservation = await _reserve(request, prepared)
         exchange = Exchange(

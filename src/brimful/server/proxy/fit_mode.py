@@ -9,13 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from brimful.assembly.arguments import with_prompt_limit
-from brimful.assembly.conversations import (
-    CACHE_MARK,
-    DigestChain,
-    TrimmedRequests,
-    digest_chain,
-    without_cache_marks,
-)
+from brimful.assembly.conversations import CACHE_MARK, DigestChain, TrimmedRequests, digest_chain, without_cache_marks
 from brimful.assembly.fit import fit
 from brimful.assembly.recall_tool import RecallCall, room_for_text
 from brimful.core.budget import allocate
@@ -315,9 +309,7 @@ class FitMode:
         tenant, context, reply = request.client.tenant, result.context, result.reply
         route, room = request.upstream.route, self.room(request)
         recorder = ResponseRecorder(
-            learn=partial(self._observe, request),
-            requests=self._requests,
-            emit=self._telemetry.emitter(tenant).emit,
+            learn=partial(self._observe, request), requests=self._requests, emit=self._telemetry.emitter(tenant).emit
         )
         details = ResponseDetails(
             model=reply.model if reply else "",

@@ -238,13 +238,7 @@ def undo_learning(session: Session, number: int | None, make_entry: MakeIndexEnt
 
 
 def review_memories(
-    session: Session,
-    ids: Sequence[str],
-    state: MemoryState,
-    make_entry: MakeIndexEntry,
-    *,
-    holder: str,
-    now: float,
+    session: Session, ids: Sequence[str], state: MemoryState, make_entry: MakeIndexEntry, *, holder: str, now: float
 ) -> JanitorRun:
     """Confirm or reject proposed memories, as a run that can be undone. Raises if one of them is not proposed.
 

@@ -191,8 +191,7 @@ def release_contents(session: Session, addresses: Sequence[str], *, erase: bool)
 def erase_unused(session: Session, addresses: Sequence[str]) -> None:
     """Erase contents that no record uses."""
     session.run(
-        "DELETE FROM contents WHERE tenant = :tenant AND uses <= 0 AND hash IN :addresses",
-        addresses=list(addresses),
+        "DELETE FROM contents WHERE tenant = :tenant AND uses <= 0 AND hash IN :addresses", addresses=list(addresses)
     )
 
 
