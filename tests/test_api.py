@@ -39,7 +39,9 @@ def test_a_change_is_written_only_if_the_changelog_has_changed():
 def test_an_edited_file_is_noticed():
     written = api.write("f(a)\n", "# Changelog", "")
     assert api.is_own(written)
-    assert not api.is_own(written.replace("f(a)", "f(a, b)"))
+    edited = written.replace("f(a)", "f(a, b)")
+    assert not api.is_own(edited)
+    assert api.is_own(api.write("f(a, b)\n", "# Changelog\n\n- more", edited))
     assert not api.is_own("f(a)\n")
 
 
@@ -51,7 +53,7 @@ def test_every_kind_of_interface_is_there():
         "  testing.HashEmbedder.__init__(self, dims: int = 32) -> None",
         "  adapters.claude_agent.BrimfulSessionStore.delete(self, key: SessionKey) -> None",
         "brimful db backup file:Path [--force] [--db:str=sqlite:///brimful.db] [--json]",
-        "GET /brimful/v1/runs/{id}  → 200 RunDetail",
+        "GET /brimful/v1/runs/{id}?before&limit&since  → 200 RunDetail",
         'setting Config.listen?: string = "127.0.0.1:8080"',
         "variable BRIMFUL_DB",
         "policy Pool.dedupe?: 'all'|'id'|'retrieved' = \"retrieved\"",

@@ -55,7 +55,7 @@ def test_actions_are_pinned_and_jobs_get_only_the_permissions_they_need(file):
     assert yaml.safe_load(text)["permissions"] == {"contents": "read"}
 
 
-def test_tools_that_publish_are_pinned_as_in_the_constraints():
+def test_tools_that_publish_are_pinned_and_as_in_the_constraints_if_they_are_there():
     pins = dict(re.findall(r"^([\w-]+)==(\S+)", (ROOT / "constraints.txt").read_text(), re.MULTILINE))
     tools = [found for file in WORKFLOWS for found in re.findall(r"pipx run ([\w-]+)(?:==(\S+))?", file.read_text())]
     assert len(tools) == 2

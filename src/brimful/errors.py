@@ -164,6 +164,8 @@ class EmbeddingError(BrimfulError):
     `status` is the HTTP status of a server's refusal.
     """
 
+    may_be_billed = False
+
     def __init__(self, embedder: str, reason: str, *, refused: bool = False, status: int | None = None) -> None:
         super().__init__(f"{embedder}: {reason}")
         self.embedder = embedder

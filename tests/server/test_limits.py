@@ -286,6 +286,7 @@ def test_an_answer_without_usage_counts_what_was_reserved(limited, stored, upstr
 
 GEMINI = "/v1beta/models/gemini-2.5-flash:generateContent"
 OLDER = "/v1/completions"
+ANSWER = 3_000  # tokens that are reserved if a request does not say how long its answer may be
 TEA = {"contents": [{"parts": [{"text": "Tea?"}]}]}
 
 
@@ -297,10 +298,13 @@ TEA = {"contents": [{"parts": [{"text": "Tea?"}]}]}
         (OLDER, {"model": "gpt-4o", "max_tokens": 100, "prompt": "Hi", "n": 2, "best_of": 3}, 3),
         (OLDER, {"model": "gpt-4o", "max_tokens": 100, "prompt": ["Hi", "Ho"], "n": 2}, 4),
         (OLDER, {"model": "gpt-4o", "max_tokens": 100, "prompt": [1, 2, 3]}, 1),
+        (OLDER, {"model": "gpt-4o", "prompt": "Hi", "n": 2}, 2 * ANSWER // 100),
+        (OLDER, HI | {"max_tokens": 100, "prompt": "tea " * 500}, 6),
+        ("/v1/embeddings", HI | {"input": "tea " * 500}, 5),
     ],
 )
 def test_all_of_the_answers_that_a_request_asks_for_are_reserved(limited, path, body, answers):
-    """The prompts have less than 100 tokens, and each answer 100."""
+    """Short prompts have less than 100 tokens, and each answer 100."""
     refused = limited({"tokens_per_day": 0}).post(path, json=body, headers=ADA)
     needed = int(re.search(r"may need ([0-9,]+)", refused.text)[1].replace(",", ""))
     assert needed // 100 == answers

@@ -34,6 +34,18 @@ def test_contexts_and_answers_are_counted(sqlite_url):
     assert value("brimful_circuit_breaker", {"state": "open"}) == 0
 
 
+def test_an_upstream_that_was_removed_no_longer_rests():
+    hook, upstreams = Prometheus(), {"one": 0, "two": 0}
+    hook.watch("brimful_upstream_available", lambda: upstreams)
+    hook.refresh()
+    del upstreams["one"]
+    hook.refresh()
+    rests = [
+        hook.registry.get_sample_value("brimful_upstream_available", {"upstream": name}) for name in ("one", "two")
+    ]
+    assert rests == [1, 0]
+
+
 def test_overflows_and_failures_are_counted(sqlite_url):
     hook = Prometheus()
     value = hook.registry.get_sample_value

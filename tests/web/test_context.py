@@ -197,7 +197,9 @@ def test_the_request_shows_what_was_left_out_in_its_place(shop, visit):
     expect(panel).to_contain_text("Why is it not included?")
     expect(page).to_have_url(re.compile("tab=request"))
     expect(
-        request.get_by_text(re.compile(r"^\d+ older messages not loaded, \d+ tokens: the newer ones are more than fit"))
+        request.get_by_text(
+            re.compile(r"^\d+ older messages not loaded, \d+ tokens: the newer ones already fill the window")
+        )
     ).to_be_visible()
 
 

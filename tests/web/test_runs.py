@@ -2,6 +2,7 @@
 
 import re
 import shutil
+import time
 
 import pytest
 from playwright.sync_api import expect
@@ -11,6 +12,7 @@ from web.conftest import AXE, in_thread, served_here
 from web.test_accessibility import COLOR_RULES, faults
 
 STEPS = 40
+BEGIN = time.time() - 3_600  # of the run
 LONG = 220
 RECALLING = 150  # the step of the long run that recalls
 TASK = "Find out why the kettle leaks, and mend it.\n" + "Look at the lid, the seal and the spout. " * 40 + "Then rest."
@@ -21,7 +23,7 @@ WIDE = "document.documentElement.scrollWidth > document.documentElement.clientWi
 def worked(tmp_path_factory):
     """The folder of a store with the run of an agent, and the ids of its contexts."""
     folder = tmp_path_factory.mktemp("worked")
-    return folder, in_thread(world.agent(f"sqlite:///{folder}/brimful.db", STEPS))
+    return folder, in_thread(world.agent(f"sqlite:///{folder}/brimful.db", STEPS, begin=BEGIN))
 
 
 @pytest.fixture
@@ -90,7 +92,7 @@ def test_new_steps_update_the_row(workshop, visit):
     rows = page.get_by_role("list", name="Contexts").get_by_role("listitem")
     expect(page.get_by_text("live", exact=True)).to_be_visible()
     expect(rows).to_contain_text(f"{STEPS} steps")
-    in_thread(world.agent(store, STEPS + 2))
+    in_thread(world.agent(store, STEPS + 2, begin=BEGIN))
     expect(rows).to_contain_text(f"{STEPS + 2} steps")
     expect(rows).to_have_count(1)
 
@@ -103,7 +105,7 @@ def test_open_run_follows_its_agent_and_loads_only_what_is_new(workshop, visit):
     page.get_by_role("button", name="All").click()
     expect(steps).to_have_count(STEPS)
     page.on("response", lambda response: "/v1/runs/" in response.url and loaded.append(response))
-    in_thread(world.agent(store, STEPS + 3))
+    in_thread(world.agent(store, STEPS + 3, begin=BEGIN))
     expect(steps).to_have_count(STEPS + 3)
     expect(steps.last).to_contain_text("Answered")
     expect(steps.nth(STEPS)).to_contain_text(f"Bash look {STEPS}")
@@ -188,11 +190,22 @@ def test_a_long_task_opens(long_run, visit):
     page = visit(address, f"/runs/{contexts[0]}")
     task = page.locator("blockquote")
     closed = task.bounding_box()["height"]
-    page.get_by_role("button", name="Show all").click()
+    page.get_by_role("button", name="Show all of the task").click()
     assert task.bounding_box()["height"] > 2 * closed
     expect(task).to_contain_text("Then rest.")
-    page.get_by_role("button", name="Show less").click()
+    page.get_by_role("button", name="Show less of the task").click()
     assert task.bounding_box()["height"] == closed
+
+
+def test_closing_a_step_stays_on_its_page(long_run, visit):
+    address, contexts = long_run
+    page = visit(address, f"/runs/{contexts[0]}?step=137")
+    step = page.locator("#step-137")
+    expect(step.locator(".step-parts")).to_be_visible()
+    step.locator("summary").first.press("ArrowLeft")
+    expect(step.locator(".step-parts")).to_have_count(0)
+    expect(page).to_have_url(re.compile("page=2"))
+    expect(step.locator("summary").first).to_be_focused()
 
 
 def test_steps_open_with_the_keyboard(long_run, visit):

@@ -171,12 +171,14 @@ async def days(url):
         return (await engine.assemble(room="days", message="And now?", now=now)).id
 
 
-async def agent(url, steps, *, room="workshop", task="Find out why the kettle leaks, and mend it.", memory=None):
+async def agent(
+    url, steps, *, room="workshop", task="Find out why the kettle leaks, and mend it.", memory=None, begin=None
+):
     """Record the run of an agent with so many steps, each with its answer, and return the ids of its contexts.
 
     If the agent has a `memory`, its requests have only so many of the newest steps, and are built faster.
     """
-    now = time.time() - 10 * steps
+    now = begin or time.time() - 10 * steps
     messages = [{"role": "user", "content": task}]
     async with brimful.Engine(url, embedder="none") as engine:
         for number in range(steps):

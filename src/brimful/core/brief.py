@@ -146,7 +146,7 @@ class _Draft:
                 results[handle] = result
             elif result:  # without its call
                 self._add(f"{handle} {_describe(package)}", result)
-        # A line begins with the handle of its result. A call that was never answered has none.
+        # A line begins with the handle of the message with its result. A result is listed once, with its first call.
         for line in entry.lines if entry.is_step else ():
             self._add(line.head, results.pop(line.head.partition(" ")[0], ""), step=unit.key)
         self._entries.update({unit.key: entry} if entry.is_step else {})

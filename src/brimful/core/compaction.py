@@ -268,7 +268,7 @@ class _Facts:
         quotes = _QUOTED.findall(rest)
         match label:
             case "calls":
-                # Taken out and put back at the end: the tools that were called last are written first, and cut last.
+                # Taken out and put back at the end: the tools that were called last come last, and are cut last.
                 for name, times, arguments in _CALL.findall(rest):
                     self.calls[name] = self.calls.pop(name, 0) + int(times or 1)
                     self.arguments[name] = arguments

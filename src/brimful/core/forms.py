@@ -380,7 +380,7 @@ class Shaper:
             low = in_low_detail(package, self._counter) if self._low_detail else None
             if low is not None and low.tokens.upper <= limit:
                 return low, "low", LOW_WORTH
-        # A package with a minimum of its own never becomes a line. A cut ends below its limit, so that is doubled.
+        # A package with a minimum of its own never becomes a line. A cut ends below its limit, so its limit is doubled.
         elif limit >= floor or own:
             form = self._excerpt(package, limit if limit >= floor else 2 * floor, floor if own else 1)
             if form is not None:

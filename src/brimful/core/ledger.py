@@ -371,7 +371,7 @@ class LedgerWriter:
         entries = [entry for unit, entry in every if entry.is_step or not is_from_user(unit)]
         run = Run([*units, *fixed], self._parameters, entries)
         by_key = {unit.key: unit for unit in units}
-        # A value that a line shows already, or somebody mentioned, would be there twice.
+        # A value that a line already shows, or that somebody mentioned, needs no second place.
         shown = set(run.mentioned)
         for key, picked in state.lines:
             values = self._entry(by_key[key].whole or by_key[key]).values

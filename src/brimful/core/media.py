@@ -148,7 +148,7 @@ def split_media(
     items: list[MediaItem] = []
     for package in packages:
         own = list(media_parts(package)) if package.tokens.tokenizer and has_media(package) else []
-        # Nobody knows what a count that the caller set says of each part, and decisions need an id for each candidate.
+        # A count that the caller set cannot be divided among the parts, and each candidate needs an id of its own.
         if not own or not ids.isdisjoint(id for id, _, _ in own):
             split.append(package)
             continue

@@ -419,7 +419,7 @@ def _pool_violations(pool: Pool, earlier: list[str]) -> Iterator[tuple[str, str]
         yield "pools", "a pool needs a name"
     if not pool.kinds:
         yield f"{path}.kinds", "must contain at least one kind, or '*'"
-    if pool.contiguous and pool.optimize:  # a best set leaves out whatever is in the middle
+    if pool.contiguous and pool.optimize:  # a best set may have gaps
         yield f"{path}.optimize", "cannot be combined with contiguous"
     if pool.need is not None and not pool.contiguous:
         yield f"{path}.need", "needs contiguous = true"
@@ -427,13 +427,12 @@ def _pool_violations(pool: Pool, earlier: list[str]) -> Iterator[tuple[str, str]
         yield f"{path}.low_water", "needs contiguous = true"
     yield from _ledger_violations(f"{path}.ledger", pool) if pool.ledger is not None else ()
     yield from _free_violations(f"{path}.free", pool.free) if pool.free is not None else ()
-    yield from _check_number(f"{path}.low_water", pool.low_water or 0.0, 0.0, 1.0)
+    yield from _check_number(f"{path}.low_water", pool.low_water, 0.0, 1.0)
     yield from _check_number(f"{path}.task_share", pool.task_share, 0.0, 1.0)
     yield from _need_violations(f"{path}.need", pool.need) if pool.need is not None else ()
     yield from _item_violations(path, pool)
     yield from _item_violations(f"{path}.history", pool.history)
-    if pool.history.share is not None:
-        yield from _check_number(f"{path}.history.share", pool.history.share, 0.0, 1.0)
+    yield from _check_number(f"{path}.history.share", pool.history.share, 0.0, 1.0)
     yield from _limit_violations(f"{path}.limit", pool.limit, earlier)
 
 

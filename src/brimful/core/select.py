@@ -349,7 +349,7 @@ def _fit_unit(unit: Unit, left: int, cap: int, shaper: Shaper, *, capped: bool) 
     smaller = shaper.shrink(unit, min(left, cap)) or shaper.smallest(unit)
     if smaller is not None and smaller.cost <= left:
         return smaller
-    # No form is as small as the cap: a large item is better than none.
+    # It has no smaller form that fits: a large item is better than none.
     return unit if unit.cost <= left else shaper.shrink(unit, left)
 
 

@@ -134,7 +134,7 @@ def _make_why_out(account: PoolAccount, cut: int) -> Callable[[Unit, int], Reaso
     headings = {unit.heading for unit in account.chosen.values()}
     price = account.price * pool.optimize
     room_for_items = inf if pool.max_items is None else pool.max_items - use.items
-    # Only the unit after the cut was tried and did not fit. A history that went on as it was tried none at all.
+    # Only the unit after the cut was tried and did not fit. If history went on unchanged, not even that one was.
     last = cut + (stepped or not account.continued) if pool.contiguous else inf
     left = max(use.limit, use.used) - use.used
     sizes: tuple[tuple[int, Reason], ...] = ((use.max_tokens, "too-large"), (left, "pool-full"))

@@ -191,8 +191,8 @@ def find_unrepresented(
 ) -> list[Unit]:
     """Return the members of its cluster that nothing else represents.
 
-    If one covered member is `included`, it represents the others. Not in `histories`, which are the
-    names of contiguous pools: a message left out there is another part of the conversation.
+    If one covered member is `included`, it represents the others. Not in `histories`, which are the names of contiguous
+    pools: a message left out there is another part of the conversation.
     """
     covered = covered_members(summary, members)
     out = [unit for unit in covered if unit.key not in included]

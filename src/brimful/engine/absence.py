@@ -12,6 +12,8 @@ from brimful.stores import Store
 
 _SEARCH_FAILURES: Final = ("text-search-failed", "vector-search-failed", "vector-search-off", "vector-search-behind")
 
+_LEAST: Final = 0.001  # of a relevance: below one percent, no number is shown
+
 AbsenceReason = Literal[
     "left-out",  # the context was built without memories or lore
     "later",  # written after the context was built
@@ -161,6 +163,6 @@ def _explain_search(context: Context, kind: str, plural: str) -> tuple[AbsenceRe
     ]
     if not relevances:
         return "not-found", f"search found no {plural} for this question"
-    best, least = format_relevance(max(relevances)), format_relevance(min(relevances))
+    best, least = (format_relevance(max(each, _LEAST)) for each in (max(relevances), min(relevances)))
     span = best if best == least else f"{best} to {least}"
     return "not-found", f"search offered {len(relevances):,} other {plural} instead (relevance {span})"

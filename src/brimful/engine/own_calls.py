@@ -20,7 +20,7 @@ from brimful.counting import counter_for
 from brimful.embedding.openai import BASE_URL, OpenAIEmbedder
 from brimful.embedding.remote import MAX_BYTES, truncate_utf8
 from brimful.engine.events import Emitter
-from brimful.errors import EmbeddingError, InvalidValue, MissingExtra, ProviderError, SpendingLimitReached, StoreError
+from brimful.errors import InvalidValue, MissingExtra, SpendingLimitReached, StoreError
 from brimful.models.costs import load_prices, request_cost, usage_cost
 from brimful.protocols import Embedder, Provider, Purpose
 from brimful.records import Usage
@@ -91,8 +91,8 @@ class OwnCalls:
         call = _Call(usage)
         try:
             yield call
-        except (ProviderError, EmbeddingError) as error:
-            if not getattr(error, "may_be_billed", False):
+        except Exception as error:
+            if not getattr(error, "may_be_billed", True):  # it was not sent, or refused
                 call.usage = None
             raise
         finally:

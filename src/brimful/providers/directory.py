@@ -20,7 +20,7 @@ DEFAULT_KEY_VARIABLE: Final = "BRIMFUL_PROVIDER_KEY"
 """The variable with the API key of any other server."""
 
 
-class KnownServer(msgspec.Struct, frozen=True, kw_only=True):
+class KnownServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A server known by `name`, which runs the models of these `makers`.
 
     - `keys`: environment variables that may hold its API key, in order; empty if it needs none.

@@ -38,7 +38,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RequestUsage(msgspec.Struct, frozen=True, kw_only=True):
-    """What a request used whose context is not recorded, for the statistics: of a model, a user and an API key."""
+    """The usage of a request that has no recorded context, for statistics by model, user and API key."""
 
     model: str
     usage: Usage

@@ -70,6 +70,8 @@ class ApiError(Exception):
     `limit` names the limit that was reached, for metrics.
     """
 
+    may_be_billed = False
+
     def __init__(  # noqa: PLR0913 - the fields of an error, by name
         self,
         kind: ErrorKind,

@@ -337,14 +337,22 @@ def check_prices(*limits: UsageLimits) -> None:
         load_prices()
 
 
-def estimate_usage(body: Mapping[str, Any], raw: bytes, wire: Wire, model: ModelInfo) -> Usage:
+RequestKind = Literal["conversation", "completion", "other"]
+"""What a request is for: an answer in a conversation, the continuation of a text, or something without a text."""
+
+
+def estimate_usage(
+    body: Mapping[str, Any], raw: bytes, wire: Wire, model: ModelInfo, kind: RequestKind = "conversation"
+) -> Usage:
     """Return what a request of a client may use. What is not a conversation has at most the tokens of its JSON."""
     counter = counter_for(model)
     answer, answers = wire.read_max_output(dict(body)), wire.count_answers(dict(body))
-    if wire.message_field not in body:
-        return Usage(prompt=counter.text(raw.decode("utf-8", "replace")).upper, completion=answers * (answer or 0))
-    prompt = counter.prompt(read_incoming(body, wire.name).prompt).upper
-    return Usage(prompt=prompt, completion=answers * (answer or min(_ANSWER_TOKENS, model.max_output)))
+    if kind == "conversation" and wire.message_field in body:
+        prompt = counter.prompt(read_incoming(body, wire.name).prompt).upper
+    else:
+        prompt = counter.text(raw.decode("utf-8", "replace")).upper
+    default = 0 if kind == "other" else min(_ANSWER_TOKENS, model.max_output)
+    return Usage(prompt=prompt, completion=answers * (answer or default))
 
 
 class LimitedProvider:

@@ -199,7 +199,7 @@ class Database:
         return list(map(decode_job, rows))
 
     async def count_jobs(self, *, now: float, failed: bool = False) -> dict[JobKind, int]:
-        """Return how many jobs of all tenants can be claimed now, by kind; with `failed`, whose last try failed."""
+        """Return the number of jobs of all tenants by kind: those due now, or with `failed`, those that failed last."""
         rows = self.driver.read_all(FAILED_JOBS_BY_KIND) if failed else self.driver.read_all(WAITING_JOBS, now=now)
         return dict(await rows)
 

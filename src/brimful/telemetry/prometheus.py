@@ -1,6 +1,7 @@
 """A Prometheus hook: requests, contexts, answers, tokens, cost, errors and durations."""
 
 import os
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from importlib import import_module
@@ -155,6 +156,7 @@ class Prometheus:
                 bounds["multiprocess_mode"] = _GAUGE_MODES.get(name, "livesum")
             extra = () if name in _PROCESS_METRICS else self._extra_labels
             self._metrics[name] = kinds[kind](name, about, (*labels, *extra), registry=self.registry, **bounds)
+        self._seen: defaultdict[str, set[str]] = defaultdict(set)  # labels of watched gauges
         self._watched: dict[str, Callable[[], int | Mapping[str, int]]] = {"brimful_memory_bytes": memory_bytes}
         self._caches_at = float("-inf")
         self._recorders: dict[EventName, Callable[[Event], None]] = {
@@ -215,9 +217,10 @@ class Prometheus:
         for name, read in self._watched.items():
             value, gauge = read(), self._metrics[name]
             if isinstance(value, Mapping):
-                gauge.clear()  # of upstreams that were removed from the configuration
-                for label, number in value.items():
+                # Processes that share metrics cannot remove a label: an upstream that a reload removed no longer rests.
+                for label, number in (dict.fromkeys(self._seen[name], 1) | dict(value)).items():
                     gauge.labels(label).set(number)
+                self._seen[name].update(value)
             else:
                 gauge.set(value)
 

@@ -171,13 +171,13 @@ def test_without_an_upstream_that_answers_a_server_is_ready_unless_told_otherwis
     assert (ready.status_code, ready.json()["error"]["code"]) == (503, "not_ready")
 
 
-def test_answers_to_the_key_of_one_client_say_nothing_about_others(start, upstream):
+def test_limits_of_the_key_of_one_client_say_nothing_about_others(start, upstream):
     upstream.answers = [(429, {}), DOWN]
     one = {"name": "one", "url": upstream.address, "authorization": "client"} | QUICK
     client = start(upstreams=[one])
-    for status in (429, 503, 503, 503):
+    for status, state in ((429, "untried"), (503, "fails")):
         assert client.post("/v1/chat/completions", json=HI).status_code == status
-        assert client.get("/ready").json()["upstreams"] == {"one": "answers"}
+        assert client.get("/ready").json()["upstreams"] == {"one": state}
 
 
 def test_each_upstream_gets_what_fits_its_own_window(start_two, upstream, second):
@@ -210,14 +210,25 @@ def test_an_overflow_is_rebuilt_and_not_sent_to_another(start_two, upstream, sec
 
 
 def test_only_a_model_ends_the_rest_of_an_upstream(start, upstream):
-    upstream.answers = [DOWN, (501, {"error": {"message": "not implemented"}}), {"ok": True}, chat_answer()]
+    upstream.answers = [
+        DOWN,
+        (501, {"error": {"message": "not implemented"}}),
+        {"ok": True},
+        {"id": "f"},
+        chat_answer(),
+    ]
     client = start(upstreams=[{"name": "one", "url": upstream.address} | QUICK])
 
     def state():
         return client.get("/ready").json()["upstreams"]["one"]
 
     client.post("/v1/embeddings", json={"model": "gpt-4o", "input": "tea"})
-    for method, path in (("GET", "/v1/models"), ("POST", "/v1/messages/count_tokens"), ("GET", "/v1/files")):
+    for method, path in (
+        ("GET", "/v1/models"),
+        ("POST", "/v1/messages/count_tokens"),
+        ("GET", "/v1/files"),
+        ("POST", "/v1/batches"),
+    ):
         assert client.request(method, path, json=None if method == "GET" else HI).is_success
         assert state() == "fails"
     assert client.post("/v1/chat/completions", json=HI).is_success

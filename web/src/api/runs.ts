@@ -74,7 +74,7 @@ export interface RunDetail {
 const TIMEOUT = 30_000; // ms
 
 /** A run that follows its agent: after an event, only the steps that it may have changed are loaded, one request at a time. */
-export function useRun(id: string): Resource<RunDetail> {
+export function useRun(id: string): Resource<RunDetail> & { addEarlier: (page: RunDetail) => void } {
   const where = path`/runs/${id}`;
   const read = useResource<RunDetail>(where);
   const { data, put, reload } = read;
@@ -101,5 +101,6 @@ export function useRun(id: string): Resource<RunDetail> {
     answer: (answer) => answer.run?.id === id && changed(answer.context),
     connected: () => known.current !== null && changed(),
   });
-  return read;
+  const addEarlier = (page: RunDetail) => known.current && put({ ...known.current, first: page.first, steps: [...page.steps, ...known.current.steps] });
+  return { ...read, addEarlier };
 }

@@ -158,9 +158,9 @@ export function leftOut(decisions: readonly Decision[]): Decision[] {
 const UNRATED = 0.05; // nobody searched for it, so it comes after what is likely to help
 const PINNED = 0.06;
 
-/** The relevance of a candidate; null if no search rated it, which the server writes as one half. */
-export function rating({ component, score }: Decision): number | null {
-  return score === null || score.relevance === 0.5 || component === "pinned" ? null : score.relevance;
+/** The relevance of a candidate; null if no search rated it, which the server writes as one half. A tool's is no probability. */
+export function rating({ component, kind, score }: Decision): number | null {
+  return score === null || score.relevance === 0.5 || component === "pinned" || kind === "tool-definition" ? null : score.relevance;
 }
 
 function byRelevance(decisions: Decision[]): Decision[] {

@@ -2,7 +2,7 @@
 
 import "../styles/run.css";
 
-import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useMemo, useState } from "preact/hooks";
 
 import { useChange } from "../api/change";
 import { json, path, query } from "../api/client";
@@ -14,7 +14,7 @@ import { nextRow } from "../logic/rows";
 import { includedText } from "../logic/run-facts";
 import { bars, callText, choices, chosen, notesOf, pagesOf, type Part, PARTS, partsOf, promptOf, stepText, sumTimes, timesOf, totalTime } from "../logic/runs";
 import { route, setQuery } from "../router";
-import { RecalledText } from "../ui/answers";
+import { LongText, RecalledText } from "../ui/answers";
 import { Fold } from "../ui/fold";
 import { ErrorNote, Heading, Loaded } from "../ui/states";
 
@@ -28,12 +28,12 @@ export function RunPage({ id }: { id: string }) {
         {read.data && <a class="button" href={roomPath(read.data.room)}>Room</a>}
         {read.data && <a class="button" href={timelinePath(read.data.room, read.data.steps.at(-1)?.id)}>Timeline</a>}
       </Heading>
-      <Loaded of={read} rows={8}>{(detail) => <Whole detail={detail} put={read.put} />}</Loaded>
+      <Loaded of={read} rows={8}>{(detail) => <Whole detail={detail} add={read.addEarlier} />}</Loaded>
     </>
   );
 }
 
-function Whole({ detail, put }: { detail: RunDetail; put: (detail: RunDetail) => void }) {
+function Whole({ detail, add }: { detail: RunDetail; add: (earlier: RunDetail) => void }) {
   const { run, steps, first } = detail;
   const search = route.value.query;
   const choice = search.get("show") ?? "all";
@@ -54,7 +54,7 @@ function Whole({ detail, put }: { detail: RunDetail; put: (detail: RunDetail) =>
   useEffect(() => showStep(open), [open]);
   return (
     <>
-      {detail.question && <Task text={detail.question} />}
+      {detail.question && <div class="task"><LongText name="task" text={detail.question} /></div>}
       <dl class="tiles run-tiles">
         <div><dt>Steps</dt><dd>{whole(run.steps)}</dd><dd class="small muted">{[personaName(detail), ...run.models].filter(Boolean).join(", ")}</dd></div>
         <div><dt>Tokens in</dt><dd>{short(run.prompt)}</dd><dd class="small muted">{run.prompt > 0 ? `${percent(run.cached / run.prompt)} from the cache` : "not reported"}</dd></div>
@@ -65,7 +65,7 @@ function Whole({ detail, put }: { detail: RunDetail; put: (detail: RunDetail) =>
       <Chart steps={steps} first={first} open={open} />
       <section aria-labelledby="steps-heading">
         <h2 id="steps-heading">Steps</h2>
-        {first > 1 && <Earlier detail={detail} put={put} />}
+        {first > 1 && <Earlier detail={detail} add={add} />}
         <div class="step-search" role="search" aria-label="Find steps">
           <input type="search" aria-label="Find steps" placeholder="Find a tool, an argument, an answer…" value={text} onInput={(event) => setQuery({ find: event.currentTarget.value, step: null, page: null })} />
           <p class="step-choices" role="group" aria-label="Which steps">
@@ -77,7 +77,7 @@ function Whole({ detail, put }: { detail: RunDetail; put: (detail: RunDetail) =>
         {pageChoice}
         <p class="small muted" role="status">{text && (shown.length > 0 ? `${plural(shown.length, "step")} found. ` : "No step was found.")}</p>
         <ol class="steps" onKeyDown={moveFocus}>
-          {listed.map((step) => <Row key={step.id} step={step} number={numbers.get(step) ?? 0} chosen={numbers.get(step) === open} slowest={slowest} />)}
+          {listed.map((step) => <Row key={step.id} step={step} number={numbers.get(step) ?? 0} page={at + 1} chosen={numbers.get(step) === open} slowest={slowest} />)}
         </ol>
         {pageChoice}
         <p class="small muted">Each bar shows where the time of a step went, beside the slowest one. The cost is that of the model’s answer; what tools and embedders cost is not known. “–” means that a time was not recorded.</p>
@@ -106,28 +106,11 @@ function moveFocus(event: KeyboardEvent & { currentTarget: HTMLElement }): void 
   event.preventDefault();
 }
 
-/** What the user wanted. A long task opens on request. */
-function Task({ text }: { text: string }) {
-  const box = useRef<HTMLQuoteElement>(null);
-  const [long, setLong] = useState(false);
-  const [all, setAll] = useState(false);
-  useLayoutEffect(() => setLong(box.current !== null && box.current.scrollHeight > box.current.clientHeight + 1), [text]);
-  return (
-    <div class="task">
-      <blockquote ref={box} class={all ? "record-text whole" : "record-text"} aria-label="Task">{text}</blockquote>
-      {long && <button type="button" class="quiet" aria-expanded={all} onClick={() => setAll(!all)}>{all ? "Show less" : "Show all"}</button>}
-    </div>
-  );
-}
-
 /** Says that only the newest steps are loaded, and loads those before them. */
-function Earlier({ detail, put }: { detail: RunDetail; put: (detail: RunDetail) => void }) {
+function Earlier({ detail, add }: { detail: RunDetail; add: (earlier: RunDetail) => void }) {
   const { run, steps, first } = detail;
   const change = useChange();
-  const load = () => change.run(async () => {
-    const page = await json<RunDetail>(path`/runs/${run.id}` + query({ before: steps[0]?.number }));
-    put({ ...detail, first: page.first, steps: [...page.steps, ...steps] });
-  });
+  const load = () => change.run(async () => add(await json<RunDetail>(path`/runs/${run.id}` + query({ before: steps[0]?.number }))));
   return (
     <>
       {change.error && <ErrorNote error={change.error} />}
@@ -165,7 +148,7 @@ function Chart({ steps, first, open }: { steps: Step[]; first: number; open: num
   );
 }
 
-function Row({ step, number, chosen, slowest }: { step: Step; number: number; chosen: boolean; slowest: number }) {
+function Row({ step, number, page, chosen, slowest }: { step: Step; number: number; page: number; chosen: boolean; slowest: number }) {
   const [open, setOpen] = useState(chosen);
   const { feedback } = step;
   const notes = notesOf(step).length;
@@ -174,7 +157,9 @@ function Row({ step, number, chosen, slowest }: { step: Step; number: number; ch
   }, [chosen]);
   const toggle = (now: boolean) => {
     setOpen(now);
-    if (now !== open) setQuery({ step: now ? String(number) : null });
+    if (now === open) return;
+    if (now) setQuery({ step: String(number) });
+    else if (chosen) setQuery({ step: null, page: String(page) });
   };
   return (
     <li id={`step-${number}`} data-chosen={chosen || undefined}>

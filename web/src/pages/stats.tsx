@@ -30,7 +30,7 @@ export function StatsPage() {
   const within = { last: last === ALL ? "" : last };
   const whole = useResource<StatisticsList>(`/statistics${query(within)}`, { keep: true });
   const times = useResource<StatisticsList>(`/statistics${query({ ...within, by: over, limit: 10_000 })}`, { keep: true });
-  const groups = useResource<StatisticsList>(`/statistics${query({ ...within, by })}`, { keep: true });
+  const groups = useResource<StatisticsList>(`/statistics${query({ ...within, by, limit: 10_000 })}`, { keep: true });
   const found = whole.data?.statistics[0];
   return (
     <>

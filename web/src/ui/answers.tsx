@@ -74,7 +74,7 @@ function Items({ items, onOpen, about }: { items: Decision[]; onOpen: (id: strin
 }
 
 /** A text that is cut after some lines until it is opened. `rest` is where to read all of it, if `text` is its beginning. */
-function LongText({ name, look = "", text, rest = null }: { name: string; look?: string; text: string; rest?: string | null }) {
+export function LongText({ name, look = "", text, rest = null }: { name: string; look?: string; text: string; rest?: string | null }) {
   const ref = useRef<HTMLQuoteElement>(null);
   const [isCut, setCut] = useState(false);
   const [isOpen, setOpen] = useState(false);

@@ -32,7 +32,7 @@ const COLUMNS: Shown[] = [
   { name: "score", title: "Score", about: "Score", term: "Score", show: (each) => each.score && <ScoreBar decision={each} /> },
   { name: "priority", title: "Prio.", about: "Priority (unweighted)", show: part("priority") },
   { name: "importance", title: "Imp.", about: "Importance (unweighted)", show: part("importance") },
-  { name: "relevance", title: "Rel.", about: "Relevance", term: "Relevance", show: (each, all) => each.score && <RelevanceWords text={relevance(each.score.relevance, placeOf(each, all))} /> },
+  { name: "relevance", title: "Rel.", about: "Relevance", term: "Relevance", show: (each, all) => each.score && <RelevanceWords text={each.kind === "tool-definition" ? score(each.score.relevance) : relevance(each.score.relevance, placeOf(each, all))} /> },
   { name: "recency", title: "Rec.", about: "Recency (unweighted)", show: part("recency") },
   { name: "tokens", title: "Tokens", about: "Tokens in the window, with label or role; of what was left out, those of its text", show: (each) => whole(charged(each)) },
   { name: "rank", title: "Place", about: "Place in its pool", term: "Place", show: (each) => (each.rank ? whole(each.rank) : "–") },

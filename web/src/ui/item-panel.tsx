@@ -226,7 +226,7 @@ function Details({ view, decision, context }: { view: ItemView; decision: Decisi
         {decision.by && <div><dt>{decision.outcome === "duplicate" ? "Same as" : "Covered by"}</dt><dd><a href={itemPath(context.id, decision.by)}><code>{decision.by}</code></a></dd></div>}
         {decision.group && decision.group !== decision.id && <div><dt>Grouped with</dt><dd><a href={itemPath(context.id, decision.group)}><code>{decision.group}</code></a></dd></div>}
       </dl>
-      {decision.score && <Scores score={decision.score} place={placeOf(decision, context.decisions)} policy={context.policy} />}
+      {decision.score && <Scores score={decision.score} place={placeOf(decision, context.decisions)} isTool={decision.kind === "tool-definition"} policy={context.policy} />}
       {view.seen && (
         <>
           <h3>What the model saw <FormMark decision={decision} /></h3>
@@ -276,18 +276,18 @@ function WholeText({ view, item: id, context }: { view: ItemView; item: string; 
   );
 }
 
-function Scores({ score: scores, place, policy }: { score: Score; place: Place; policy: string }) {
+function Scores({ score: scores, place, isTool, policy }: { score: Score; place: Place; isTool: boolean; policy: string }) {
   return (
     <>
       <h3>Score: {score(scores.total)} <Explain term="Score" /></h3>
-      <p class="small muted">What it is worth for this answer, computed from these parts with the weights of policy {policy}. Relevance is the estimated probability that it helps with the question.</p>
+      <p class="small muted">What it is worth for this answer, computed from these parts with the weights of policy {policy}. Relevance is {isTool ? "how well the tool matches the task, beside the tool that matches it best" : "the estimated probability that it helps with the question"}.</p>
       <dl class="scores">
         {PARTS.map(([name, text]) => (
           <div key={name}>
             <dt>{text}</dt>
-            {name === "relevance" && isUnlikely(scores[name])
+            {name === "relevance" && !isTool && isUnlikely(scores[name])
               ? <dd>{relevance(scores[name], place)}</dd>
-              : <dd class="measured"><span class="meter" aria-hidden="true" style={{ "--share": String(Math.min(1, Math.max(0, scores[name]))) }} /> <span class="num">{(name === "relevance" ? relevance : score)(scores[name])}</span></dd>}
+              : <dd class="measured"><span class="meter" aria-hidden="true" style={{ "--share": String(Math.min(1, Math.max(0, scores[name]))) }} /> <span class="num">{(name === "relevance" && !isTool ? relevance : score)(scores[name])}</span></dd>}
           </div>
         ))}
       </dl>

@@ -105,7 +105,7 @@ function OmissionRow({ omission, view, byId }: { omission: Omission } & Shown) {
   const text = omissionText(omission, items.some(isLine));
   return (
     <li class="omission">
-      {items.length === 0 ? <p>{text}: the newer ones are more than fit</p> : (
+      {items.length === 0 ? <p>{text}: the newer ones already fill the window</p> : (
         <Fold title={text}>
           {() => <Items items={items} view={view} note={(each) => `${plural(each.tokens, "token")}, ${reasonText(each.reason)}`} />}
         </Fold>

@@ -98,7 +98,7 @@ class StepView(View, frozen=True, kw_only=True):
 
 
 class RunDetail(View, frozen=True, kw_only=True):
-    """A run with its steps, oldest first. `first` counts from 1: which step of the run the first one listed is.
+    """A run with its steps, oldest first. `first` is the number of the first listed step, counted from 1.
 
     `question` is the task, or its first 8,000 characters.
     """

@@ -42,9 +42,11 @@ class JanitorEndpoints:
         run = partial(engine.run_janitor, room.id, older_than=body.older_than, dry_run=body.dry_run, focus=body.focus)
         if body.model is None:
             return await run()
+        if body.dry_run:
+            await self._find_model(call, body.model)
+            return await run()
         async with self._admit(call, body.model, room.user) as (served, provider):
-            summarizer = engine.make_summarizer(served.model, provider=provider, window=served.window)
-            return await run(summarizer=None if body.dry_run else summarizer)
+            return await run(summarizer=engine.make_summarizer(served.model, provider=provider, window=served.window))
 
     async def list_runs(self, call: Call) -> JanitorRuns:
         query: JanitorQuery = call.query
@@ -84,11 +86,14 @@ class JanitorEndpoints:
             raise ApiError("not_found", "there is no such run to undo", code="run_not_found")
         return undone
 
+    async def _find_model(self, call: Call, name: str) -> ServedModel:
+        require_scope(call.client, "chat")
+        require_model(call.client, name)
+        return await self._models.find(call.tenant, name)
+
     @asynccontextmanager
     async def _admit(self, call: Call, name: str, user: str | None) -> AsyncIterator[tuple[ServedModel, Provider]]:
         """Count a request for a model, or reject it, and hold the calls of the model to the limits of the client."""
-        require_scope(call.client, "chat")
-        require_model(call.client, name)
-        served = await self._models.find(call.tenant, name)
+        served = await self._find_model(call, name)
         async with self._limiter.admit(call.client, call.client.user or user) as admission:
             yield served, admission.hold(self._models.provider(served, call.headers), served.model)

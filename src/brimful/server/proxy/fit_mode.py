@@ -162,7 +162,7 @@ class RecordWriter:
         await asyncio.wait([batch.stored])
 
     def write_usage(self, tenant: str, usage: RequestUsage, route: str) -> None:
-        """Write the usage of a request whose context is not recorded soon, and send it to the telemetry."""
+        """Record the usage of a request without a stored context in the background, and report it to telemetry."""
         self._tasks.start(self._write_usage(tenant, usage, route), "recording usage")
 
     async def _write_usage(self, tenant: str, usage: RequestUsage, route: str) -> None:

@@ -13,14 +13,12 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from brimful.core.model import ModelInfo
 from brimful.core.validation import decode_json
 from brimful.counting import counter_for
 from brimful.errors import BrimfulError, ProviderError
 from brimful.models.registry import Registry
 from brimful.providers import HttpResponse, HttpStream
 from brimful.providers.connection import split_tokens
-from brimful.providers.directory import find_server_by_url
 from brimful.records import Usage
 from brimful.records.usage import RequestUsage
 from brimful.server.access import Client, list_fallbacks, may_use_model, require_model
@@ -32,6 +30,7 @@ from brimful.server.limits import (
     UNRESERVED,
     Admission,
     Limiter,
+    RequestKind,
     Reservation,
     estimate_usage,
     released_on_failure,
@@ -71,15 +70,21 @@ _MAX_MODEL_PAGES: Final = 20  # of one upstream
 _MODEL_LISTS: Final = ("/v1beta/models", "/api/tags", "/api/ps")
 """Forwarded paths that list models; `/v1/models` has a handler of its own."""
 _BILLED_METHODS: Final = ("POST", "PUT", "PATCH")
-_COUNTABLE: Final = re.compile(
-    r"/v1/(chat/completions|completions|fim/completions|responses|messages|embeddings|rerank|moderations)"
-    r"|/v1/images/(generations|edits)"
-    r"|/v1beta/models/[^/]+:(generateContent|streamGenerateContent|embedContent|batchEmbedContents)"
-    r"|/api/(chat|generate|embed|embeddings)"
-)
+_KINDS: Final[Mapping[RequestKind, re.Pattern[str]]] = {
+    "conversation": re.compile(
+        r"/v1/(chat/completions|responses|messages)|/api/chat"
+        r"|/v1beta/models/[^/]+:(generateContent|streamGenerateContent)"
+    ),
+    "completion": re.compile(r"/v1/(completions|fim/completions)|/api/generate"),
+    "other": re.compile(
+        r"/v1/(embeddings|rerank|moderations|images/(generations|edits))|/api/(embed|embeddings)"
+        r"|/v1beta/models/[^/]+:(embedContent|batchEmbedContents)"
+    ),
+}
 """Forwarded paths whose tokens are counted, from what is sent and from the usage in the answer. All others that may be
 billed (batches, fine-tuning, videos, speech, assistants' runs) cost something else, or later."""
 _MAX_READ_BYTES: Final = 4_194_304  # of an answer, for its usage
+_LARGE: Final = 65_536  # bytes that are parsed in a thread
 _END_BYTES: Final = 16_384  # of a longer answer; its usage follows the vectors or images
 
 
@@ -140,7 +145,8 @@ class Passthrough:
         wire, path = self._read_path(request)
         upstreams = self._upstreams.choose(wire, model, request.headers.get(UPSTREAM_HEADER, ""))
         admission.require_one_price(body)
-        if admission.counts_tokens and not (model and _COUNTABLE.fullmatch(request.scope["path"])):
+        kind = find_kind(request.scope["path"])
+        if admission.counts_tokens and not (model and kind):
             raise uncountable()
         attempts = upstreams if raw and not wire.find_state(body) else upstreams[:1]
         failed: list[ProviderError] = []
@@ -148,7 +154,7 @@ class Passthrough:
             renamed, _, sent = upstream.rename(path, body, raw, model)
             is_empty = not raw and request.method != "POST"
             try:
-                reservation = await self._reserve(upstream, model, body, raw, admission)
+                reservation = await self._reserve(upstream, model, body, raw, admission, kind or "other")
                 if client.models is not None and request.url.path in _MODEL_LISTS and is_empty:
                     listed = await _get(upstream, renamed + _query(request, upstream), request.headers)
                     return _list_allowed(client, listed)
@@ -246,18 +252,26 @@ class Passthrough:
         return counter_for(info).prompt(read_incoming(body, upstream.wire.name).prompt).tokens
 
     async def _reserve(
-        self, upstream: Upstream, model: str, body: dict[str, Any], raw: bytes, admission: Admission
+        self,
+        upstream: Upstream,
+        model: str,
+        body: dict[str, Any],
+        raw: bytes,
+        admission: Admission,
+        kind: RequestKind,
     ) -> Reservation:
         """Reserve what a request may use of the client's limits."""
         if not admission.counts_tokens:
             return UNRESERVED
         name = upstream.config.rename.get(model, model)
         info = msgspec.structs.replace(upstream.resolve(self._registry, name), id=name, wire=upstream.wire.provider)
-        usage = await run_in_thread(estimate_usage, body, raw, upstream.wire, info)
+        usage = await run_in_thread(estimate_usage, body, raw, upstream.wire, info, kind)
         return await admission.reserve(upstream.with_maker(info), prompt=usage.prompt, completion=usage.completion)
 
     def _record_usage(self, client: Client, user: str, upstream: Upstream, model: str, usage: Usage) -> None:
-        name = name_with_price(self._registry.resolve(upstream.config.rename.get(model, model)), upstream.config.url)
+        info = upstream.with_maker(upstream.resolve(self._registry, upstream.config.rename.get(model, model)))
+        is_priced = not info.known and info.provider != "unknown"  # by the price list, under the name of its maker
+        name = f"{info.provider}/{info.id}" if is_priced else info.id
         record = RequestUsage(model=name, usage=usage, at=self._clock(), user=user, key=client.key)
         self._records.write_usage(client.tenant, record, upstream.route)
 
@@ -295,6 +309,7 @@ class Passthrough:
                 body,
                 method=request.method,
                 headers=headers | self._telemetry.trace_headers(),
+                runs_model=request.method == "POST" and find_kind(request.scope["path"]) is not None,
             )
             stream = await connection.enter_async_context(opened)
             return ForwardedResponse(stream, connection.pop_all(), self._stopping, upstream, reservation, on_usage)
@@ -359,20 +374,21 @@ class ForwardedResponse(Response):
     async def _settle(self) -> None:
         """Count what the answer used, for the client's limits and for the statistics."""
         if self._usage is not None:
-            usage, self._usage = self._usage.read(), None
+            listener, self._usage = self._usage, None
+            usage = await run_in_thread(listener.read) if listener.size > _LARGE else listener.read()
             if self._on_usage is not None and usage is not None and (usage.prompt or usage.completion):
                 self._on_usage(usage)
             await asyncio.shield(self._reservation.settle(usage, is_complete=self._ended))
 
 
 class UsageListener:
-    """Finds the usage in an answer that passes by: in any stream, and in JSON, of which a long one ends with it."""
+    """Finds the usage in an answer as it is forwarded: in a stream, in JSON, or at the end of long JSON."""
 
     def __init__(self, upstream: Upstream, stream: HttpStream) -> None:
         self._upstream = upstream
         listener = WholeEventListener if upstream.wire.whole_events else EdgeListener
         self._stream = listener(upstream.dialect, upstream.route) if stream.is_event_stream else None
-        self._body = b""
+        self._body = bytearray()
         self._is_long = False
 
     def feed(self, chunk: bytes) -> None:
@@ -383,7 +399,12 @@ class UsageListener:
         self._body += chunk
         self._is_long = self._is_long or len(self._body) > _MAX_READ_BYTES
         if self._is_long:
-            self._body = self._body[-_END_BYTES:]
+            del self._body[:-_END_BYTES]
+
+    @property
+    def size(self) -> int:
+        """How many bytes `read` parses."""
+        return len(self._body)
 
     def read(self) -> Usage | None:
         """Return the usage; None if there is none, or it is not found."""
@@ -391,29 +412,27 @@ class UsageListener:
             reply = self._stream.reply()
             return reply.usage if reply else None
         try:
-            return self._upstream.dialect.read(self._body, self._upstream.route).usage
+            return self._upstream.dialect.read(bytes(self._body), self._upstream.route).usage
         except ProviderError:  # not an answer in a conversation
             return self._read_field()
 
     def _read_field(self) -> Usage | None:
         end = b'{"usage"' + self._body.rpartition(b'"usage"')[2]
         try:
-            data = decode_json(end if self._is_long else self._body)
+            data = decode_json(end if self._is_long else bytes(self._body))
         except ValueError:
             return None
         usage = data.get("usage") if isinstance(data, dict) else None
         return self._upstream.wire.read_usage(usage) if isinstance(usage, dict) else None
 
 
-def name_with_price(model: ModelInfo, url: str) -> str:
-    """Return the name under which the price of a model is known: with its server if the model itself is not.
+def find_kind(path: str) -> RequestKind | None:
+    """Return what a forwarded request is for; None if what it costs cannot be counted.
 
-    >>> from brimful.models import resolve
-    >>> name_with_price(resolve("text-embedding-3-small"), "https://api.openai.com/v1")
-    'openai/text-embedding-3-small'
+    >>> find_kind("/v1/embeddings"), find_kind("/v1/completions"), find_kind("/v1/batches")
+    ('other', 'completion', None)
     """
-    server = find_server_by_url(url)
-    return f"{server.name}/{model.id}" if server is not None and model.provider == "unknown" else model.id
+    return next((kind for kind, pattern in _KINDS.items() if pattern.fullmatch(path)), None)
 
 
 def get_upstream_path(path: str, wire: Wire) -> str:

@@ -185,9 +185,10 @@ class Upstream(msgspec.Struct, frozen=True, kw_only=True):
         method: str = "POST",
         headers: Mapping[str, str],
         on_sent: Callable[[], None] = ignore_sent,
+        runs_model: bool = True,
     ) -> AsyncGenerator[HttpStream, None]:
         """Send a request, and yield the response as it arrives; its errors are prepared for the client."""
-        with upstream_errors(self, runs_model=method == "POST"):
+        with upstream_errors(self, runs_model=runs_model):
             async with self.connection.stream(path, body, method=method, headers=headers, on_sent=on_sent) as stream:
                 yield stream
 
@@ -252,9 +253,10 @@ def upstream_errors(upstream: Upstream, *, runs_model: bool = True) -> Iterator[
     try:
         yield
     except ProviderError as error:
-        is_about_client = upstream.config.authorization == "client" and error.status is not None
-        if is_outage(error) and not is_about_client:  # another client's key may be answered
-            upstream.health.note_outage(error)
+        is_about_client = upstream.config.authorization == "client" and error.status in _BUSY_STATUSES
+        if is_outage(error):
+            if not is_about_client:  # another client's key may be answered
+                upstream.health.note_outage(error)
         elif error.status is not None and runs_model:
             upstream.health.note_answer()
         error.headers = get_response_headers(error.headers) if error.headers else {}
