@@ -283,8 +283,8 @@ def test_the_text_comes_after_the_room_and_an_unknown_persona_is_an_error(run, n
             with pytest.raises(UnknownRecord, match="no persona 'nova'"):
                 await engine.respond("r", "When is the demo?", persona="nova")
             with pytest.raises(UnknownRecord, match="no persona 'nova'"):
-                async with engine.stream("r", "When is the demo?", persona="nova"):
-                    pass
+                async with engine.stream("r", "When is the demo?", persona="nova") as stream:
+                    [piece async for piece in stream]
             with pytest.raises(TypeError):
                 await engine.respond("r", "nova", "When is the demo?")
             await engine.respond("r", "When is the demo?")
