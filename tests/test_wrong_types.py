@@ -13,7 +13,7 @@ from brimful.engine import Engine, Retrieval
 from brimful.engine.options import AssembleOptions, MemoryChanges, MemoryOptions, RespondOptions, ResponseOptions
 from brimful.errors import BrimfulError, ContextOverflow, InvalidPackage, InvalidValue
 from brimful.packagers.package import PackageOptions
-from brimful.records import Memory, Message
+from brimful.records import Memory, Message, Persona
 from brimful.records.memory import MemoryFilters
 from brimful.records.own_calls import SpendingLimit
 from brimful.testing import ScriptedProvider
@@ -74,6 +74,7 @@ METHODS = {
     "reject_memories": ({"ids": ["x"]}, {}),
     "pin": ({"id": "x"}, {}),
     "forget": ({"id": "x"}, {}),
+    "remove": ({"kind": Persona, "id": "x"}, {}),
     "learn": ({"messages": ["Hi"], "user": "x"}, {}),
     "undo_learning": ({}, {}),
     "update_memory": ({"id": "x", "text": "Hi"}, MemoryChanges),

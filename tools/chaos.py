@@ -1,13 +1,14 @@
 """Disturb each part of a deployment under load: `python tools/chaos.py [--citus] [--requests N]`, or `make chaos`.
 
 Two servers, two workers, PgBouncer and PostgreSQL run on this machine; with `--citus`, a cluster of three (see
-citus.py). Clients of several tenants chat, post and read through both servers. They repeat requests only after a
-502, a 503 or a lost connection. At the end, everything acknowledged must be there once, with its vector, and only in
+citus.py). Clients of several tenants chat, post and read through both servers. They repeat requests only after a 429,
+a 502, a 503 or a lost connection. At the end, everything acknowledged must be there once, with its vector, and only in
 its tenant.
 
 Each part is killed once. With `--requests`, the load goes on for that many requests, with another fault every half
-minute: parts are killed or stand still, the model fails, and the database's disk is full. What is never killed (a
-server and a worker) must not grow, and a user's limit must hold to the token.
+minute: parts are killed or stand still, as behind a network that is gone, the model fails, is busy or does not answer,
+and the database's disk is slow or full. What is never killed (a server and a worker) must not grow, and a user's limit
+must hold to the token.
 """
 
 import argparse
@@ -52,12 +53,12 @@ DOWN = 4.0  # seconds before a part is started again
 PAUSE = 25.0  # between two faults of a long run
 SAMPLES = 10  # in a long run
 PLAIN = 60  # requests between two turns that are remembered, in a long run
-GROWTH = 1.25  # how much memory may grow from the second sample to the last
+GROWTH = 1.25  # how much memory and open files may grow from the second sample to the last
 DISK = "8g"  # of the database in a long run, in memory
 BILLED = 110  # tokens of each answer of the model
 ALLOWED = 300_000  # tokens that the limited user may use in a month
 PATIENCE = 300.0  # for a part to start, and for the rest of the work; the lease of a killed worker takes 90 seconds
-RETRIED = {502, 503}
+RETRIED = {429, 502, 503}
 OK = 200
 LIMITED = 402
 SETTINGS = "listen_addresses = '127.0.0.1'\nfsync = off\nmax_connections = 200\n"  # a kill is no power failure
@@ -99,6 +100,8 @@ CREATE OR REPLACE FUNCTION halfvec_negative_inner_product(halfvec, halfvec) RETU
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 AS 'SELECT -sum(a::float8 * b::float8) FROM unnest($1::real[], $2::real[]) AS pairs (a, b)'
 """
+SLOW_DISK = ("fsync = on", "commit_siblings = 0", "commit_delay = 100000")
+"""Each commit waits for 100 ms before it is flushed."""
 PLACE = """
 SELECT nodeport FROM citus_shards
 WHERE table_name = 'tenants'::regclass AND shardid = get_shard_id_for_distribution_column('tenants', %s::text)
@@ -298,14 +301,34 @@ def foreign(text: str, tenant: str) -> set[str]:
     return set(re.findall(r"tenant\d+", text)) - {tenant}
 
 
+class Model:
+    """What is wrong with the model. `works` is not set while it does not answer at all."""
+
+    def __init__(self) -> None:
+        self.status = OK
+        self.works = asyncio.Event()
+        self.works.set()
+
+    def fail(self, status: int) -> None:
+        """Answer each request with an error."""
+        self.status = status
+
+    async def recover(self) -> None:
+        """Answer again."""
+        self.status = OK
+        self.works.set()
+
+
 @contextlib.asynccontextmanager
-async def upstream(faults: list[str], failing: asyncio.Event) -> AsyncIterator[str]:
+async def upstream(faults: list[str], model: Model) -> AsyncIterator[str]:
     """Run a model that repeats the question, and notes requests with texts of several tenants."""
     numbers = itertools.count()
 
     async def answer(request: Request) -> JSONResponse:
-        if failing.is_set():
-            return JSONResponse({"error": {"message": "overloaded", "type": "server_error"}}, 503)
+        await model.works.wait()
+        if model.status != OK:
+            headers = {"retry-after": "1"}
+            return JSONResponse({"error": {"message": "overloaded", "type": "server_error"}}, model.status, headers)
         try:
             body = (await request.body()).decode()
         except ClientDisconnect:  # the server was killed
@@ -452,7 +475,7 @@ class Fault(NamedTuple):
     end: Callable[[], Awaitable[object]]
 
 
-def list_faults(parts: Sequence[Part], nodes: Sequence[Part], failing: asyncio.Event, disk: Path | None) -> list[Fault]:
+def list_faults(parts: Sequence[Part], nodes: Sequence[Part], model: Model, disk: Path | None) -> list[Fault]:
     """Return the faults of a long run, in turn. The first server and the first worker are only stopped for a while."""
 
     async def recover(part: Part) -> None:
@@ -464,15 +487,21 @@ def list_faults(parts: Sequence[Part], nodes: Sequence[Part], failing: asyncio.E
         part.send(signal.SIGCONT)
         await asyncio.sleep(0)
 
-    async def work_again() -> None:
-        failing.clear()
+    async def make_fast() -> None:
+        change_settings(nodes, "RESET ALL")
+        await asyncio.sleep(0)
 
     async def free(ballast: Path) -> None:
         await asyncio.to_thread(ballast.unlink)
         for part in nodes:
             await recover(part)
 
-    faults = [Fault("the model fails", failing.set, work_again)]
+    faults = [
+        Fault("the model fails", lambda: model.fail(503), model.recover),
+        Fault("the model is busy", lambda: model.fail(429), model.recover),
+        Fault("the model does not answer", model.works.clear, model.recover),
+        Fault("the disk is slow", lambda: change_settings(nodes, *(f"SET {each}" for each in SLOW_DISK)), make_fast),
+    ]
     if disk is not None:
         ballast = disk / "ballast"
         faults.append(Fault("the disk is full", lambda: fill(ballast), lambda: free(ballast)))
@@ -487,6 +516,14 @@ def list_faults(parts: Sequence[Part], nodes: Sequence[Part], failing: asyncio.E
             )
         )
     return faults
+
+
+def change_settings(nodes: Sequence[Part], *changes: str) -> None:
+    """Change settings of the database servers while they run."""
+    for node in nodes:
+        for change in changes:
+            execute(node, f"ALTER SYSTEM {change}")
+        execute(node, "SELECT pg_reload_conf()")
 
 
 def fill(file: Path) -> None:
@@ -516,7 +553,7 @@ async def disturb(parts: Sequence[Part], nodes: Sequence[Part], load: Load, faul
     )
     print("|---" * (len(steady) + 4) + "|", flush=True)
     turns, seen, kinds = itertools.cycle(faults), 0, Counter[str]()
-    memory: dict[str, list[float]] = {part.name: [] for part in steady}
+    usage: dict[str, list[tuple[float, int]]] = {part.name: [] for part in steady}
     for sample in range(1, SAMPLES + 1):
         while len(load.done) < requests * sample // SAMPLES:
             await asyncio.sleep(PAUSE)
@@ -529,14 +566,15 @@ async def disturb(parts: Sequence[Part], nodes: Sequence[Part], load: Load, faul
         waits = [end - begin for _, begin, end in load.done[seen:]] or [0.0]
         seen = len(load.done)
         used = [measure(part) for part in steady]
-        for part, (megabytes, _) in zip(steady, used, strict=True):
-            memory[part.name].append(megabytes)
+        for part, row in zip(steady, used, strict=True):
+            usage[part.name].append(row)
         connections = execute(nodes[0], "SELECT count(*) FROM pg_stat_activity WHERE datname = 'store'")[0] - 1
         cells = [f"{seen:,}", f"{1_000 * median(waits):.0f} ms", f"{max(waits):.1f} s"]
         cells += [f"{megabytes:.0f}, {files}" for megabytes, files in used]
         print(f"| {' | '.join([*cells, str(connections)])} |", flush=True)
-    for name, values in memory.items():
-        load.faults += [f"the memory of {name} grew: {values}"] if values[-1] > GROWTH * values[1] else []
+    for name, rows in usage.items():
+        for what, values in zip(("memory", "number of open files"), zip(*rows, strict=True), strict=True):
+            load.faults += [f"the {what} of {name} grew: {values}"] if values[-1] > GROWTH * values[1] else []
     print(f"{kinds.total()} faults: " + ", ".join(f"{name} ({count})" for name, count in kinds.items()), flush=True)
 
 
@@ -609,15 +647,15 @@ async def main() -> int:
     parts = [pooler, *nodes]
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, signal.raise_signal, signal.SIGINT)
     try:
-        failing = asyncio.Event()
-        async with upstream(faults, failing) as model:
+        model = Model()
+        async with upstream(faults, model) as address:
             await create(nodes)
             await pooler.start()
             keys = await prepare(url, distributed=options.citus)
             ports = [free_port(), free_port()]
             for number, port in enumerate(ports, 1):
                 config = folder / f"server{number}.toml"
-                config.write_text(SERVER.format(port=port, store=url, upstream=model))
+                config.write_text(SERVER.format(port=port, store=url, upstream=address))
                 command = [*brimful, "serve", "--config", str(config)]
                 parts.insert(number - 1, Part(f"server {number}", port, command, folder=folder))
             workers = [Part(f"worker {each}", 0, [*brimful, "work", "--db", url], folder=folder) for each in (1, 2)]
@@ -628,7 +666,7 @@ async def main() -> int:
             load = Load([f"http://127.0.0.1:{port}" for port in ports], keys, faults, plain=plain)
             clients = asyncio.create_task(load.run())
             if options.requests:
-                await disturb(parts, nodes, load, list_faults(parts, nodes, failing, disk), options.requests)
+                await disturb(parts, nodes, load, list_faults(parts, nodes, model, disk), options.requests)
             else:
                 await kill_all(parts, nodes, load)
             load.running = False

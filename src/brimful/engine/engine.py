@@ -5,7 +5,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
-from typing import Any, Final, Literal, NoReturn, Self, Unpack
+from typing import Any, Final, Literal, NoReturn, Self, Unpack, get_args
 
 from brimful.assembly.arguments import require_list, require_positive, resolve_model
 from brimful.assembly.brief import Brief, require_budget
@@ -359,6 +359,8 @@ class Engine:
 
     async def remove(self, kind: type[Entity], id: str) -> RemovalReport:
         """Remove a user, persona, room or lorebook with everything that belongs to it, and return what was removed."""
+        if kind not in get_args(Entity):
+            raise InvalidValue("kind", f"must be User, Persona, Room or Lorebook, not {preview(kind)}")
         return await self.store.remove(kind, id)
 
     async def post(  # noqa: PLR0913 - the fields of a message
