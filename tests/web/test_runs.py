@@ -223,7 +223,7 @@ def test_steps_open_with_the_keyboard(long_run, visit):
     expect(page).to_have_url(re.compile("step=3$"))
     page.keyboard.press("ArrowLeft")
     expect(calls[2]).to_have_count(0)
-    expect(page).to_have_url(re.compile(f"{contexts[0]}$"))
+    expect(page).to_have_url(re.compile(r"\?page=1$"))
     expect(calls[1]).to_be_visible()
     page.keyboard.press("End")
     expect(page.locator("#step-100 summary")).to_be_focused()
