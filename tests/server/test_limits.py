@@ -419,6 +419,8 @@ def test_learning_and_the_janitor_are_limited_if_a_client_chooses_the_model(limi
     refused = client.post(f"/brimful/v1{path}", json=body | {"model": "gpt-4o"})
     assert (refused.status_code, refused.json()["error"]["code"]) == (402, "spending_limit_reached")
     assert upstream.requests == []
+    own = client.get("/brimful/v1/statistics").json()["own_calls"]
+    assert (own["tokens_today"], [each["calls"] for each in own["kinds"]]) == (0, [0])
     client = limited({"tokens_per_day": 100_000, "requests_per_minute": 1})
     assert statuses(client, 2, f"/brimful/v1{path}", body | {"model": "gpt-4o"}) == [200, 429]
     assert stored().tokens == BILLED * len(upstream.requests) > 0

@@ -210,7 +210,7 @@ def _measure(
 ) -> StepTimes:
     """Return where the time of a step went.
 
-    The seconds of an answer may include those of the build, so they are at most those that passed after it. An answer
+    The seconds of an answer may include the build, so they are at most the seconds that passed after it. An answer
     with recalls is recorded after them, but its seconds are those from the request to the end of the model's part.
     """
     spent, searched = build.build_seconds, build.search_seconds
